@@ -36,10 +36,10 @@ class BiasCallback(TrainerCallback):
         """Audit the model of a trainer.
 
         Args:
-            trainer: of transformers.
+            trainer: a trainer of transformers.
             studies: as of ``swapbias.audit``.
             every: steps between two audits.
-            tokenizer: of the model; None: that of the trainer.
+            tokenizer: the tokenizer of the model; None: that of the trainer.
             options: further ones of ``swapbias.audit``.
 
         Raises:
@@ -65,9 +65,9 @@ class BiasCallback(TrainerCallback):
         """Audit for the first time; what cannot be audited is refused here, before a step is lost.
 
         Args:
-            args: of the trainer.
-            state: of the training.
-            control: of what the trainer does next.
+            args: the args of the trainer.
+            state: the state of the training.
+            control: the control of what the trainer does next.
         """
         if state.is_world_process_zero:
             self._measure(control)
@@ -79,9 +79,9 @@ class BiasCallback(TrainerCallback):
         """Audit where it is due; an audit that fails (weights that became NaN) is logged and training goes on.
 
         Args:
-            args: of the trainer.
-            state: of the training.
-            control: of what the trainer does next.
+            args: the args of the trainer.
+            state: the state of the training.
+            control: the control of what the trainer does next.
         """
         if state.global_step % self.every:
             return
@@ -108,7 +108,7 @@ def bias_metrics(findings: Sequence[Finding]) -> dict[str, float]:
     (``bias/STUDY_EXPERIMENT_GROUP_minus_REFERENCE``), and so has the test of all groups (``..._all_groups``).
 
     Args:
-        findings: of one audit.
+        findings: the findings of one audit.
 
     Returns:
         Values in the unit of each finding, their intervals under ``_low`` and ``_high``; nothing of what is NaN.
@@ -139,5 +139,5 @@ def bias_metrics(findings: Sequence[Finding]) -> dict[str, float]:
 
 
 def _question(finding: Finding) -> tuple[str, str, str]:
-    """Name what a finding is about but for the groups that it compares."""
+    """Name what a finding is about except the groups that it compares."""
     return finding.study, finding.experiment, finding.slice_value

@@ -139,8 +139,8 @@ def need(user: str, *names: str, extra: str = "audit") -> None:
 
     Args:
         user: begins the sentence, as "An audit".
-        names: of the packages, as they are imported.
-        extra: of swapbias, which installs them.
+        names: the names of the packages, as they are imported.
+        extra: the extra of swapbias, which installs them.
 
     Raises:
         MissingExtraError: One is not installed.
@@ -186,7 +186,7 @@ def on_command_line() -> Iterator[None]:
 
 @contextmanager
 def arguments_named() -> Iterator[None]:
-    """Let errors raised inside name arguments of Python functions in place of options, but for those of a command."""
+    """Let errors raised inside name arguments of Python functions in place of options, except those of a command."""
     try:
         yield
     except ValueError as error:
@@ -224,7 +224,7 @@ def library_versions(names: Iterable[str]) -> dict[str, str]:
     """Return the versions of libraries.
 
     Args:
-        names: of the libraries; those that are not installed are left out.
+        names: the names of the libraries; those that are not installed are left out.
     """
     return {name: version(name) for name in names if find_spec(name)}
 
@@ -416,7 +416,7 @@ def unknown_name(thing: str, name: str, names: Sequence[str]) -> UsageError:
 def did_you_mean(name: str, names: Sequence[str]) -> str:
     """Name the nearest of the names there are.
 
-    What is the same but for case, form of Unicode or marks between words comes first.
+    What is the same except case, form of Unicode or marks between words comes first.
 
     >>> did_you_mean("male", ["Female", "Male"]), did_you_mean("male", ["Female"])
     (' Did you mean Male?', '')

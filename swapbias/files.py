@@ -134,7 +134,7 @@ def is_left_over(path: Path) -> bool:
     """Return whether a process that was killed before its first whole file may have left a file.
 
     Args:
-        path: of a file; a folder with such files alone is as good as empty.
+        path: the path of a file; a folder with such files alone is as good as empty.
     """
     is_temporary = path.name.startswith(".") and path.name.endswith(TEMPORARY)
     return is_temporary or path.name in (LOCK, CREDENTIALED)
@@ -154,7 +154,7 @@ def check_regular(path: Path) -> None:
     """Refuse pipes, sockets and devices: they cannot be read twice, or never end.
 
     Args:
-        path: of a file or folder.
+        path: the path of a file or folder.
 
     Raises:
         UsageError: It is something else.
@@ -181,7 +181,7 @@ def file_sha256(path: Path) -> str:
     """Return the sha256 of a file's bytes, in hexadecimal.
 
     Args:
-        path: of the file.
+        path: the path of the file.
     """
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
@@ -192,7 +192,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     """Write a file whole or not at all, piece by piece.
 
     Args:
-        path: of the file.
+        path: the path of the file.
 
     Yields:
         A path beside it: what is written there is flushed to disk and takes its name if the block ends well.
@@ -211,7 +211,7 @@ def write_whole(path: Path, content: bytes) -> None:
     """Write a file whole or not at all: a temporary file beside it, flushed to disk, then renamed.
 
     Args:
-        path: of the file.
+        path: the path of the file.
         content: its bytes.
 
     Raises:
@@ -267,7 +267,7 @@ def not_utf8(name: str, error: UnicodeDecodeError) -> ValueError:
     """Return the error for a file whose bytes are no UTF-8.
 
     Args:
-        name: of the file, for the sentence.
+        name: the name of the file, for the sentence.
         error: raised when it was read.
     """
     return ValueError(f"{name} is not UTF-8 ({error.reason}). Save it as UTF-8.")
@@ -286,7 +286,7 @@ def as_json(value: Any) -> Any:
     """Return a value as JSON holds it: lists for tuples, plain numbers for NumPy's, None for NaN.
 
     Args:
-        value: of lists, dicts, texts, numbers and what pydantic can write.
+        value: the value of lists, dicts, texts, numbers and what pydantic can write.
     """
     from pydantic_core import to_json
 

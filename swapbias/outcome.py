@@ -75,23 +75,23 @@ def audit(
             as it is. None: the calibration model.
         studies: ``name``, ``name:config``, a folder or ``OWNER/NAME[@REVISION]`` of your own, one or several; none:
             all that fit the model, unless there are prompts.
-        tokenizer: of a model in memory.
-        name: of a model in memory; findings carry it.
+        tokenizer: the tokenizer of a model in memory.
+        name: the name of a model in memory; findings carry it.
         kind: ``masked``, ``classifier``, ``regression`` or ``causal``, where the model does not tell.
         out: a folder for the run, or one in a store (``s3://BUCKET/FOLDER``), where the same call resumes a stopped
             run and reads a complete one. None: a temporary folder, which is removed with the returned object.
         limit: most prompts per config.
-        seed: of resampling.
+        seed: the seed of resampling.
         margin: a gap below this share of the range of its unit counts as none (None: as the study says, else .05).
         wordings: read prompts in five other wordings too.
         prompts: your own, as ``open_study`` takes them.
-        reference: of your prompts, as ``open_study`` takes it.
-        group: of your prompts, as ``open_study`` takes it.
-        lexicon: of your prompts, as ``open_study`` takes it.
-        unit: of your prompts, as ``open_study`` takes it.
-        range: of your prompts, as ``open_study`` takes it.
-        fixed: of your prompts, as ``open_study`` takes it.
-        shared_fills: of your prompts, as ``open_study`` takes it.
+        reference: a reference of your prompts, as ``open_study`` takes it.
+        group: a group of your prompts, as ``open_study`` takes it.
+        lexicon: a lexicon of your prompts, as ``open_study`` takes it.
+        unit: an unit of your prompts, as ``open_study`` takes it.
+        range: a range of your prompts, as ``open_study`` takes it.
+        fixed: a fixed of your prompts, as ``open_study`` takes it.
+        shared_fills: the shared fills of your prompts, as ``open_study`` takes it.
         progress: show bars, where there is a terminal or a notebook.
         engine: ``local`` (this process), ``ray`` (a cluster on this machine), or an ``Engine``.
         own_store: the store of ``out`` is yours alone, so that credentialed notes may lie there.
@@ -251,7 +251,7 @@ class Audit:
         """Open a finished run of ``swapbias audit`` or of ``out=``.
 
         Args:
-            folder: of the run.
+            folder: the folder of the run.
 
         Raises:
             ValueError: There is no finished run in it.
@@ -321,7 +321,7 @@ class Audit:
         """Write the page of this audit, one HTML file without any external reference.
 
         Args:
-            path: of a copy; None: the page is that in the folder of the run.
+            path: the path of a copy; None: the page is that in the folder of the run.
 
         Returns:
             Its path.

@@ -91,7 +91,7 @@ class Registry:
         """Return a sentence where a name is in use already, or is added more than once; blank for any other name.
 
         Args:
-            name: of an object.
+            name: the name of an object.
         """
         return self._twice.get(name, self._hidden.get(name, ""))
 
@@ -113,7 +113,7 @@ class Registry:
         """Return the ``module:object`` of an entry point that adds a name; blank for one of the package.
 
         Args:
-            name: of an object.
+            name: the name of an object.
         """
         return self._outside[name].value if name in self._outside else ""
 
@@ -121,7 +121,7 @@ class Registry:
         """Return the distribution that adds a name; blank for one of the package.
 
         Args:
-            name: of an object.
+            name: the name of an object.
         """
         return _distribution(self._outside[name]) if name in self._outside else ""
 

@@ -126,7 +126,7 @@ ui.add_flags(
 
 
 class _AuditRequest(NamedTuple):
-    """What an audit was called with."""
+    """Settings, models and manifest that an audit was called with."""
 
     settings: "runs.Settings"
     """Settings of the first model."""

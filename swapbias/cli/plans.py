@@ -80,7 +80,7 @@ def plan_sentences(
     """Yield a plan: each experiment with its prompts, what asking takes, what it could find, and what would not run.
 
     Args:
-        settings: of the audit.
+        settings: the settings of the audit.
         earlier: a run whose spreads and speed are taken.
 
     Returns:
@@ -257,7 +257,7 @@ def study_designs(corpus: "studies.Corpus") -> Iterator[str]:
     """Say how many prompts each experiment of a user's own study has, and the smallest gap that it could find.
 
     Args:
-        corpus: of the study.
+        corpus: the corpus of the study.
 
     Returns:
         sentences.
@@ -308,7 +308,7 @@ def design_details(
     """Say what is assumed of planned gaps, how long their prompts take, and how many templates other gaps need.
 
     Args:
-        gaps: of one experiment.
+        gaps: the gaps of one experiment.
         prompts: number of its prompts.
         earlier: a run whose spreads and speed are taken.
 

@@ -36,7 +36,7 @@ def option(help: str, *names: str, under: str | None = None, **options: Any) -> 
         help: its meaning, in the help.
         names: as they are typed; by default it is named after its parameter.
         under: its heading in the help.
-        options: of ``typer.Option``.
+        options: the options of ``typer.Option``.
 
     Returns:
         the annotation of a parameter.
@@ -132,7 +132,7 @@ def names_of(*classes: type[Options]) -> tuple[str, ...]:
     """List the names of the settings of some classes.
 
     Args:
-        classes: of settings.
+        classes: the classes of settings.
 
     Returns:
         names as Python writes them.
@@ -300,7 +300,7 @@ def engine_of(settings: Mapping[str, Any], target: str | None) -> Engine:
     """Choose where work is done.
 
     Args:
-        settings: of the cluster.
+        settings: the settings of the cluster.
         target: the folder or store that is written to; None: the default folder.
 
     Returns:

@@ -52,7 +52,7 @@ class Use:
     flag: bool = False
     """Whether the command line has it as an option; every other setting is a pair KEY=VALUE."""
     place: bool = False
-    """Whether it may be a path of this machine, but for the ``words``."""
+    """Whether it may be a path of this machine, except the ``words``."""
     words: tuple[str, ...] = ()
     """Values that are no path even where a file of that name exists."""
     unsaved: bool = False
@@ -185,7 +185,7 @@ def _plain(annotation: Any) -> Any:
 
 
 def _plain_types(annotation: Any) -> Iterator[type]:
-    """Yield the types that an annotation is made of, but for None."""
+    """Yield the types that an annotation is made of, except None."""
     annotation = _plain(annotation)
     if annotation is type(None) or annotation is Ellipsis:
         return

@@ -110,7 +110,7 @@ class Vocabulary:
     def label(self, lexicon: Lexicon) -> LabelledTokens:
         """Find the tokens of a lexicon's words.
 
-        A token counts where its text is a word of the lexicon, but for pieces of SentencePiece that only continue
+        A token counts where its text is a word of the lexicon, except pieces of SentencePiece that only continue
         words. The tokens of its words in the tokenizer's normal form count as well ("Ärztin" is "arztin" to an
         uncased BERT).
 
@@ -160,13 +160,13 @@ class Vocabulary:
         return [token for token in inner if token not in tokens_of_word[self.words[token]]]
 
     def _forms(self, word: str, lexicon: Lexicon) -> list[str]:
-        """Return a word as it may be written: in any case, but for proper names."""
+        """Return a word as it may be written: in any case, except proper names."""
         if word not in lexicon.words:
             return [word]
         return list(dict.fromkeys([word, word.capitalize(), word.upper()]))
 
     def _is_word(self, token: int, word: str, lexicon: Lexicon) -> bool:
-        """Return whether a token, the same but for case, is a word of a lexicon."""
+        """Return whether a token, the same except case, is a word of a lexicon."""
         return self.uncased or word in lexicon.words or self.words[token] == word
 
 

@@ -51,8 +51,8 @@ def start(
     What was scored is not scored again, and of a complete run no model is loaded.
 
     Args:
-        settings: of the audit.
-        folder: of the run.
+        settings: the settings of the audit.
+        folder: the folder of the run.
         say: shows a sentence.
         bar: begins a progress bar.
         cache: share scores with other audits of this user.
@@ -199,7 +199,7 @@ def answered(run: Run, all_findings: "list[Finding]") -> "list[Finding]":
 
     Args:
         run: for the sentence.
-        all_findings: of the run.
+        all_findings: the all findings of the run.
 
     Raises:
         UsageError: no finding answers one, as where no row of a group that is compared was scored.
@@ -227,7 +227,7 @@ def resume(
     """Go on with the run that was begun in a folder, with the settings of its manifest.
 
     Args:
-        folder: of the run.
+        folder: the folder of the run.
         trust: import the function that the manifest names.
         api_key_env: variable with the key of a service.
         store: where the caller copies the folder to.

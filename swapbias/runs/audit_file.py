@@ -36,7 +36,8 @@ def read_request(
     """Read an ``audit.toml``, or the ``manifest.json`` of a run to repeat.
 
     Args:
-        path: of the file. A TOML file has ``models`` (or ``model``), found beside it, and settings as a manifest has
+        path: the path of the file. A TOML file has ``models`` (or ``model``), found beside it, and settings
+            as a manifest has
             them; beside a manifest are the files of the user's own studies.
         api_key_env: variable with the key of a service.
         base_url: address of a service that a shared manifest does not tell.
@@ -149,7 +150,7 @@ def named_in_file(path: str) -> Iterator[None]:
     """Name settings as an ``audit.toml`` writes them in the errors that are raised inside, and the file.
 
     Args:
-        path: of the file.
+        path: the path of the file.
     """
     try:
         yield

@@ -65,7 +65,7 @@ class ScoreCache:
         """Return the file of the scores of these prompts; None for a chat model.
 
         Args:
-            prompts: of a part.
+            prompts: the prompts of a part.
             scorer: that scores them.
             private: whether they are of notes.
         """
@@ -80,8 +80,8 @@ class ScoreCache:
         """Return the scores of a file, which counts as used now.
 
         Args:
-            path: of the file.
-            count: of scores that it should have.
+            path: the path of the file.
+            count: the count of scores that it should have.
 
         Returns:
             The scores; None where it is not there, or damaged and removed.
@@ -103,8 +103,8 @@ class ScoreCache:
         """Save scores, whole or not at all.
 
         Args:
-            path: of the file.
-            scored: of a part.
+            path: the path of the file.
+            scored: the scored of a part.
 
         Raises:
             OSError: the run's folder is full; the cache costs time alone.
@@ -140,10 +140,10 @@ class ScoreCache:
                 total -= size
 
     def key(self, prompts: Sequence[Prompt], scorer: Scorer) -> str:
-        """Return the sha256 over all that the scores of these prompts depend on, but for the name of the model.
+        """Return the sha256 over all that the scores of these prompts depend on, except the name of the model.
 
         Args:
-            prompts: of a part.
+            prompts: the prompts of a part.
             scorer: that scores them.
         """
         lexicons = {prompt.lexicon.partition("/")[0] for prompt in prompts}
@@ -169,7 +169,7 @@ def is_pinned(scorer: Scorer) -> bool:
     """Return whether a scorer reads prompts with a model that transformers loaded and that is known to the byte.
 
     Args:
-        scorer: of any kind.
+        scorer: a scorer of any kind.
     """
     identity = scorer.identity
     is_loaded = {"architecture", "device", "dtype"} <= set(identity)

@@ -35,7 +35,7 @@ def repeat_command(manifest: Mapping[str, Any], *, page: str = "", revision: str
     for what only its owner has.
 
     Args:
-        manifest: of a run that was begun.
+        manifest: the manifest of a run that was begun.
         page: the name on the Hub of the audited model, or of its adapter, where the run read it under another.
         revision: the commit of that page whose files are those that were read.
     """
@@ -86,7 +86,7 @@ class _Places:
         """Return a model or file as the option of that name has it.
 
         Args:
-            value: of the manifest.
+            value: the value of the manifest.
             option: name of the option.
         """
         if option == _AUDITED and self.in_memory:

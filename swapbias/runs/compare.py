@@ -45,7 +45,7 @@ def compare_runs(runs: Sequence[Results]) -> ComparisonPage:
     """Compare the models of runs with the first run's first model.
 
     Args:
-        runs: of the same studies.
+        runs: the runs of the same studies.
 
     Returns:
         What ``swapbias compare`` shows.
@@ -143,8 +143,8 @@ def write_comparison(folder: Path, comparison: ComparisonPage) -> None:
     """Write the page, side_by_side.csv and comparison.csv; of credentialed notes the folder is marked and private.
 
     Args:
-        folder: of the comparison.
-        comparison: of runs.
+        folder: the folder of the comparison.
+        comparison: the comparison of runs.
     """
     credentialed = any(map(_holds_credentialed, comparison.models))
     models = [replace(model, report=_report_beside(model, folder)) for model in comparison.models]
@@ -178,7 +178,7 @@ def comparison_table(comparison: ComparisonPage) -> pd.DataFrame:
     """Return the comparison as a table.
 
     Args:
-        comparison: of runs.
+        comparison: the comparison of runs.
 
     Returns:
         A row for each quantity; numbers in full, blank where there is none.

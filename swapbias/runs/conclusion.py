@@ -29,8 +29,8 @@ def conclude(scoring: Scoring, settings: Settings, *, draw: bool = True) -> list
     """Compare the groups, write everything down, and say in the manifest that the run is complete or stopped.
 
     Args:
-        scoring: of the run, with its scored rows.
-        settings: of the audit.
+        scoring: the scoring of the run, with its scored rows.
+        settings: the settings of the audit.
         draw: write the report too.
 
     Returns:

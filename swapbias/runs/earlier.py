@@ -16,7 +16,7 @@ def earlier_run(results: Results) -> planned_spreads.EarlierRun:
     """Read the spreads and the speed of a finished run.
 
     Args:
-        results: of the run, with its scored rows.
+        results: the results of the run, with its scored rows.
 
     Returns:
         The spreads of its primary gaps and the seconds that a prompt took.

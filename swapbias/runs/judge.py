@@ -54,7 +54,7 @@ class JudgedScorer(models.DerivedScorer):
         """Return the scorer whose model saves its answers in a folder, and its judge in one of its own there.
 
         Args:
-            folder: of the run.
+            folder: the folder of the run.
             text: save the texts as well.
         """
         (folder / FOLDER).mkdir(exist_ok=True)
@@ -69,7 +69,7 @@ class JudgedScorer(models.DerivedScorer):
         """Score prompts as the reader does; then judge each answer that says anything, in both orders of the options.
 
         Args:
-            prompts: of the experiment.
+            prompts: the prompts of the experiment.
             on_progress: is called with the number of further prompts that are answered.
         """
         scored = models.checked_scores(self.inner, prompts, on_progress)
@@ -105,7 +105,7 @@ def judged_prompt(rubric: Rubric, prompt_id: str, answer: str, trial: int) -> Pr
 
     Args:
         rubric: question and options.
-        prompt_id: of the request.
+        prompt_id: the prompt id of the request.
         answer: without the words that name a group.
         trial: 1, or 2 for the options that count in reverse.
     """
@@ -138,7 +138,7 @@ def read_judgement(
 
     Args:
         prompt: with the options.
-        text: of the judge.
+        text: the text of the judge.
         cut: whether the text ends at the limit of tokens.
 
     Returns:
@@ -176,7 +176,7 @@ def with_judge(
 
     Args:
         tasks: with their readers.
-        settings: of the audit.
+        settings: the settings of the audit.
         say: shows a sentence.
         bar: begins a progress bar.
 
@@ -223,7 +223,7 @@ def answer_requests(tasks: Sequence[Task]) -> set[tuple[str, str]]:
     """Return text and trial of each request for an answer.
 
     Args:
-        tasks: of which those of chat models are counted.
+        tasks: the tasks of which those of chat models are counted.
     """
     requests: set[tuple[str, str]] = set()
     for task in tasks:

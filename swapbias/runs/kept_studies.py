@@ -18,8 +18,8 @@ def open_kept_studies(folder: Path, manifest: Mapping[str, Any]) -> dict[str, st
     """Make the user's own studies known as the run in a folder read them.
 
     Args:
-        folder: of the run, or of a copy of it.
-        manifest: of the run, which may be anybody's.
+        folder: the folder of the run, or of a copy of it.
+        manifest: the manifest of the run, which may be anybody's.
 
     Returns:
         The origin of each study whose files are not there, by its name.

@@ -22,7 +22,7 @@ def plan_manifest(
     """Return the manifest of a new run, without its models.
 
     Args:
-        settings: of the audit.
+        settings: the settings of the audit.
         tasks: that are planned.
         skipped: experiments that do not run.
     """
@@ -55,7 +55,7 @@ def fingerprints(tasks: Sequence[Task]) -> list[dict[str, Any]]:
     """Return what each task reads.
 
     Args:
-        tasks: of an audit.
+        tasks: the tasks of an audit.
 
     Returns:
         Entries of a manifest: corpus, configs, row count, sha256 of the rows and of the word lists.
@@ -92,7 +92,7 @@ def partial_note(tasks: Sequence[Task]) -> str:
     """Say which experiments read a part of their prompts, and how all are read.
 
     Args:
-        tasks: of an audit.
+        tasks: the tasks of an audit.
 
     Returns:
         Two sentences; blank where each reads all.
@@ -110,6 +110,6 @@ def repeat_notes(tasks: Sequence[Task]) -> list[str]:
     """Say how many pairs of the user's own prompts have the same texts as another, a sentence an experiment.
 
     Args:
-        tasks: of an audit.
+        tasks: the tasks of an audit.
     """
     return list(dict.fromkeys(task.repeats for task in tasks if task.repeats))

@@ -40,8 +40,8 @@ def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Tas
     An experiment whose prompts or libraries are not here is skipped, unless no other is left.
 
     Args:
-        settings: of the audit.
-        kind: of the model, if known.
+        settings: the settings of the audit.
+        kind: the kind of the model, if known.
 
     Raises:
         UsageError: an unknown name, or a model that fits nothing.
@@ -342,7 +342,7 @@ def reads_installed(manifest: Mapping[str, Any]) -> bool:
     """Return whether the prompts of a run are those of the corpora as they are installed, by their fingerprints.
 
     Args:
-        manifest: of the run.
+        manifest: the manifest of the run.
     """
     settings = Settings.from_manifest(manifest["settings"])
     tasks, _ = plan_tasks(settings, kind=kind_of_manifest(manifest, settings))
@@ -353,8 +353,8 @@ def kind_of_manifest(manifest: Mapping[str, Any], settings: Settings) -> str | N
     """Return the kind of the model that a run read.
 
     Args:
-        manifest: of the run.
-        settings: of the run.
+        manifest: the manifest of the run.
+        settings: the settings of the run.
 
     Returns:
         The kind; None where no model is named, for each experiment has a default then.

@@ -67,7 +67,7 @@ def control_note(tasks: Iterable[Task], settings: Settings) -> str:
 
     Args:
         tasks: that are planned.
-        settings: of the audit.
+        settings: the settings of the audit.
     """
     chat = settings.of(ChatOptions)
     names = [task.name for task in tasks if task.kind.name == "chat" and _compares_pairs(task)]
@@ -80,7 +80,7 @@ def strong_text(text: str, reference: str) -> str:
     """Return a text with ``STRONG_WORDS`` in place of each part that its reference text does not share.
 
     Args:
-        text: of a row.
+        text: the text of a row.
         reference: text of the reference group in the same pair.
 
     >>> strong_text("She is late.", "He is late."), strong_text("A deaf man left.", "A man left.")
@@ -131,7 +131,7 @@ def ask_controls(scoring: Scoring, settings: Settings) -> list[Control]:
 
     Args:
         scoring: the run with its scored rows; their files are written again where a model was asked.
-        settings: of the audit; its margin says which change of a score is one.
+        settings: the settings of the audit; its margin says which change of a score is one.
 
     Returns:
         One control for each experiment and model that was asked, or had to be and could not be.

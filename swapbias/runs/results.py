@@ -73,7 +73,7 @@ def write_results(run: Run, results: Results, *, draw: bool = True, command: str
 
     Args:
         run: where they are written.
-        results: of the run.
+        results: the results of the run.
         draw: write the report too.
         command: repeats the run, where its manifest tells less than all.
     """
@@ -127,7 +127,7 @@ def write_figures(run: Run, folder: Path, *, kind: str) -> list[Path]:
 
     Args:
         run: that is complete.
-        folder: of the figures.
+        folder: the folder of the figures.
         kind: one of ``report.FORMATS``.
 
     Returns:
@@ -154,9 +154,9 @@ def read_run(folder: Path, *, repo: str = "", commit: str = "") -> Results:
     """Return a finished run of a folder: the user's own, or one that was fetched from a repository of anybody's.
 
     Args:
-        folder: of the run; rows are read when they are looked up.
+        folder: the folder of the run; rows are read when they are looked up.
         repo: OWNER/NAME on the Hub; blank for the user's own.
-        commit: of the repository.
+        commit: the commit of the repository.
 
     Raises:
         UsageError: there is no run, or it is not complete.
@@ -225,7 +225,7 @@ def as_public(results: Results) -> Results:
     """Return the results without places on the user's machine or network, in the manifest and in models' names.
 
     Args:
-        results: of the user's own run.
+        results: the results of the user's own run.
     """
     public = replace(results, manifest=privacy.public_manifest(results.manifest))
     if all(public_model(finding.model_id) == finding.model_id for finding in results.found):
@@ -251,8 +251,8 @@ def corpora_read(manifest: Mapping[str, Any], finding: Finding) -> list[Mapping[
     """Return what a manifest says of the prompts of a finding's experiment, an entry a config.
 
     Args:
-        manifest: of the run.
-        finding: of an experiment.
+        manifest: the manifest of the run.
+        finding: the finding of an experiment.
     """
     experiment = findings.experiment_of(finding)
     corpus = finding.study

@@ -135,7 +135,7 @@ def parse_results(content: bytes, source: str, *, own_names: bool = False) -> li
     """Return the findings of a ``results.json`` as they were written.
 
     Args:
-        content: of the file.
+        content: the content of the file.
         source: name of the file, for sentences.
         own_names: take any values of slices.
 
@@ -160,7 +160,7 @@ def parse_manifest(content: bytes, source: str) -> dict[str, Any]:
     """Return the manifest of a run, with the keys that every run has and any others.
 
     Args:
-        content: of the file.
+        content: the content of the file.
         source: name of the file, for sentences.
 
     Raises:
@@ -191,7 +191,7 @@ def _validated(model: type[BaseModel], content: bytes, source: str, most: int) -
 
 
 def _check_texts(value: Any, source: str) -> None:
-    """Refuse control characters but for ends of lines, and numbers beyond what is written, however nested."""
+    """Refuse control characters except ends of lines, and numbers beyond what is written, however nested."""
     if isinstance(value, str):
         has_controls = _CONTROL.search(_LINES.sub("", value))
         if len(value) > _MOST_CHARACTERS or has_controls:

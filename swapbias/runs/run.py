@@ -61,7 +61,7 @@ class Run:
         """Make sure, before the work starts, that files can be written here.
 
         Args:
-            folder: of the run; new, or empty but for what a stopped process left.
+            folder: the folder of the run; new, or empty except what a stopped process left.
             address: URL of its store, for sentences.
 
         Raises:
@@ -84,7 +84,7 @@ class Run:
 
         Args:
             folder: new or empty.
-            manifest: of the run.
+            manifest: the manifest of the run.
             address: URL of its store; blank for none.
 
         Raises:
@@ -105,7 +105,7 @@ class Run:
         """Return a run that was begun; the user's own studies are known as it read them.
 
         Args:
-            folder: of the run.
+            folder: the folder of the run.
             address: URL of its store; blank for none.
 
         Raises:
@@ -212,7 +212,7 @@ class Run:
 
         Args:
             name: path within the run.
-            content: of the file.
+            content: the content of the file.
         """
         target = self.folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -293,9 +293,9 @@ def with_scores(
     """Return the rows with the columns that ``score_prompts`` adds.
 
     Args:
-        rows: of prompts.
+        rows: the rows of prompts.
         scored: scores of the same rows.
-        model_id: of the scorer.
+        model_id: the model id of the scorer.
         same_inputs: indices of rows that the model reads as another row of their pair.
     """
     non_finite = [not score.finite or math.isinf(score.score) for score in scored]

@@ -74,7 +74,7 @@ def without_same_inputs(
     """Take the scores of rows that were read as the same input.
 
     Args:
-        scored: of all rows.
+        scored: the scored of all rows.
         same: the indices of those rows.
         scorer: that scored them; of a chat model the counts of refusals and the like stay.
 

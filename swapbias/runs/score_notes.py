@@ -21,7 +21,7 @@ def describe_unread(
 
     Args:
         items: scored rows by study.
-        scored_tasks: of the run.
+        scored_tasks: the scored tasks of the run.
     """
     tasks = [scored_task.task for scored_task in scored_tasks]
     experiments = {(task.study.name, task.experiment.name): task.experiment for task in tasks}

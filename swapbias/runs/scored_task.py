@@ -65,7 +65,7 @@ class ScoredTask:
         """Return the indices of a trial's rows whose text the model reads as another text of their pair.
 
         Args:
-            number: of the trial (round).
+            number: the number of the trial (round).
         """
         if number not in self.same_inputs:
             rows = self.rounds[number]

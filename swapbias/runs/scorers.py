@@ -29,8 +29,8 @@ def load_readers(
     """Return each task with its scorer, each model loaded once.
 
     Args:
-        settings: of the audit.
-        tasks: of the audit.
+        settings: the settings of the audit.
+        tasks: the tasks of the audit.
         say: shows a sentence.
         bar: begins a progress bar.
         scorer: reads the model that the settings name; None: it is loaded.
@@ -87,7 +87,7 @@ def pinned_settings(settings: Settings, pinned: Sequence[Mapping[str, Any]]) -> 
     """Return settings whose adapters and models of the Hub are at the commits of a run.
 
     Args:
-        settings: of an audit.
+        settings: the settings of an audit.
         pinned: models of the run; none: the settings stay.
     """
     if not pinned:
@@ -114,7 +114,7 @@ def check_limits(scored_tasks: Sequence[ScoredTask], settings: Settings) -> None
     """Refuse what costs more than the user allows.
 
     Args:
-        scored_tasks: of the audit.
+        scored_tasks: the scored tasks of the audit.
         settings: with the limits.
 
     Raises:
@@ -164,7 +164,7 @@ def identities(scored_tasks: Sequence[ScoredTask]) -> list[dict[str, Any]]:
     """Return what pins the models down, each once.
 
     Args:
-        scored_tasks: of an audit.
+        scored_tasks: the scored tasks of an audit.
 
     Returns:
         Entries of a manifest: ``model_id`` and the identity of the scorer.
@@ -180,7 +180,7 @@ def check_code(run: str, settings: Settings, pinned: Any, *, trust: bool) -> Non
 
     Args:
         run: its name, for sentences.
-        settings: of its manifest.
+        settings: the settings of its manifest.
         pinned: models of its manifest, with the sha256 of their code.
         trust: whether the user trusts the code.
 
@@ -207,7 +207,7 @@ def check_keys(run: str, settings: Settings) -> None:
 
     Args:
         run: its name, for the sentence.
-        settings: of its manifest.
+        settings: the settings of its manifest.
 
     Raises:
         UsageError: the service would get a key.

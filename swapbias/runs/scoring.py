@@ -47,7 +47,7 @@ def chunks(rows: Sequence[Mapping[str, Any]], size: int) -> Iterator[range]:
     """Yield the indices of parts of the rows; neighbours with the same text, which share a pass, stay together.
 
     Args:
-        rows: of one trial.
+        rows: the rows of one trial.
         size: number of rows of a part, about.
     """
     start = 0
@@ -94,7 +94,7 @@ class _StudyParts:
 
 @dataclass(slots=True)
 class Scoring:
-    """Scores the tasks of a run, but for what is cached.
+    """Scores the tasks of a run, except what is cached.
 
     In rounds: every prompt once before any twice, so that a stopped run has whole trials.
     """
@@ -124,7 +124,7 @@ class Scoring:
         """Count further rows of a part as done.
 
         Args:
-            part: of a task.
+            part: the part of a task.
             count: number of rows.
         """
         self.advances[self.tasks[part["task"]].task.study.name](count)

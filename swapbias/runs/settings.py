@@ -215,7 +215,7 @@ class Toml:
         """Return the name of a setting with its table.
 
         Args:
-            setting: of any class.
+            setting: a setting of any class.
         """
         if not setting.section:
             return setting.name
@@ -244,7 +244,7 @@ class Json:
         """Return the name of a setting with its table.
 
         Args:
-            setting: of any class.
+            setting: a setting of any class.
         """
         if not setting.section:
             return setting.name

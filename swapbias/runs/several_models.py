@@ -54,8 +54,8 @@ def audit_several(
 
     Args:
         models: their names.
-        settings: of each audit, but for the model.
-        folder: of the runs.
+        settings: the settings of each audit, except the model.
+        folder: the folder of the runs.
         say: shows a sentence.
         bar: begins a progress bar.
         options: ``cache`` and ``engine`` of ``start``.

@@ -22,7 +22,7 @@ def expanded(task: Task, settings: Settings) -> Task:
 
     Args:
         task: with the rows of its configs.
-        settings: of the audit.
+        settings: the settings of the audit.
     """
     prompts = task.rows[: task.n_prompts]
     rows = task.kind.expand(prompts, settings, task.experiment)
@@ -67,7 +67,7 @@ def with_prompts(task: Task, settings: Settings, *, slow: bool) -> Task:
 
     Args:
         task: without rows.
-        settings: of the audit.
+        settings: the settings of the audit.
         slow: read a part of the prompts alone.
     """
     experiment = task.experiment
@@ -110,8 +110,8 @@ def with_notes(task: Task, settings: Settings, notes: Notes, trains: bool) -> Ta
 
     Args:
         task: without rows.
-        settings: of the audit.
-        notes: of the corpus.
+        settings: the settings of the audit.
+        notes: the notes of the corpus.
         trains: whether classifiers are trained on them.
     """
     experiment = task.experiment
@@ -137,7 +137,7 @@ def note_rows(
 
     Args:
         experiment: on notes.
-        notes: of the corpus.
+        notes: the notes of the corpus.
         pairs: rows of test notes, two versions each.
         trains: whether classifiers are trained on them.
     """

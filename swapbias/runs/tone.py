@@ -27,7 +27,7 @@ def with_classifier(
 
     Args:
         tasks: with their readers.
-        settings: of the audit.
+        settings: the settings of the audit.
         say: shows a sentence.
 
     Raises:
@@ -116,7 +116,7 @@ def theme_shares(text: str, study: str) -> dict[str, float]:
     37.5
 
     Args:
-        text: of an answer.
+        text: the text of an answer.
         study: that lists the words of each theme.
 
     Returns:

@@ -51,7 +51,7 @@ def rows_of(lengths: Sequence[int], room: int) -> list[list[int]]:
 
     Args:
         lengths: in tokens, one for each text.
-        room: tokens of a row at most, but for a row of one text.
+        room: tokens of a row at most, except a row of one text.
 
     Returns:
         Indices of the texts of each row.
