@@ -24,7 +24,7 @@ Tops = list[tuple[list[int], list[float]]]
 def fill(scorer: Any, texts: Sequence[str]) -> Tops:
     """The 50 likeliest tokens of each text and their probabilities."""
     found: Tops = [([], [])] * len(texts)
-    for members, probabilities in scorer.read(texts):
+    for members, probabilities in scorer.mask_probabilities(texts):
         top = probabilities.topk(TOP, dim=1)
         for index, tokens, values in zip(
             members, top.indices.tolist(), top.values.tolist(), strict=True

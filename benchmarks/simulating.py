@@ -10,10 +10,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from swapbias import measures
 from swapbias.findings import Finding, disaggregate, primary_findings, with_verdicts
 from swapbias.findings.compared_units import Units, gap_units, primary_rows
-from swapbias.measures import MEASURES, Estimate, group_gap
+from swapbias.measures import MEASURES, Estimate, group_gap, intervals
 from swapbias.measures.contrast import linear_contrast
 from swapbias.studies import PLACEBO, PLACEBO_COLUMNS, Experiment, Study, config_rows, load_study
 from swapbias.studies.experiment import Shows
@@ -197,7 +196,7 @@ def conclusion(design: Design, scores: Floats, *, detectable: bool = True) -> Co
         again = [replace(finding, verdict="", is_rate=False) for finding in replayed(scores)]
         if detectable:
             return with_verdicts(again)
-        with patch.object(measures, "detectable_gap", _not_looked_for):
+        with patch.object(intervals, "detectable_gap", _not_looked_for):
             return with_verdicts(again)
 
     for finding, again in zip(gaps, conclude(scores), strict=True):
