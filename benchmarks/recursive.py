@@ -35,7 +35,7 @@ def _sequences(masked: Any, texts: Sequence[str]) -> list[str]:
     from swapbias.models.phrase_scorer import BEAM
 
     def words(texts: Sequence[str]) -> Iterator[list[str]]:
-        for members, probabilities in masked.read(texts):
+        for members, probabilities in masked.mask_probabilities(texts):
             tokens = probabilities.topk(BEAM, dim=1).indices.tolist()
             for index, likeliest in zip(members, tokens, strict=True):
                 yield [texts[index], *(masked.words[token] for token in likeliest)]

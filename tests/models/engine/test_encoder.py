@@ -202,7 +202,7 @@ def test_fill_mask_pipeline(family, tmp_path, request):
         "fill-mask", model=AutoModelForMaskedLM.from_pretrained(folder).eval(), tokenizer=tokenizer
     )
     theirs = pipe([text.replace("<mask>", tokenizer.mask_token) for text in texts], top_k=50)
-    for members, probabilities in scorer.read(texts):
+    for members, probabilities in scorer.mask_probabilities(texts):
         for index, row in zip(members, probabilities, strict=True):
             filled = {one["token"]: one["score"] for one in theirs[index]}
             assert all(abs(float(row[token]) - p) < 1e-4 for token, p in filled.items())
