@@ -66,7 +66,12 @@ class Immutable(metaclass=_Whole):
             )
 
     def _changed(self, **attributes: Any) -> Self:
-        """Return a copy with other attributes; it holds the same caches, which must not depend on them."""
+        """Return a copy with other attributes; it holds the same caches, which must not depend on them.
+
+        AttributeError: it has no such attribute, so that the copy would do what the original does.
+        """
+        for name in attributes:
+            getattr(self, name)
         copied = copy(self)
         vars(copied).update(attributes)
         return copied

@@ -375,3 +375,10 @@ def test_scorer_with_a_limit():
 def test_copied_scorer(copied):
     """A copy of a scorer cannot be changed either."""
     refuses_changes(copied(Least()))
+
+
+def test_change_of_an_unknown_attribute():
+    """A copy with an attribute that the scorer lacks is refused, for it would change nothing."""
+    scorer = load_scorer(lambda texts: [0.5 for _ in texts], name="toy")
+    with pytest.raises(AttributeError, match="probabilties"):
+        scorer._changed(probabilties=None)

@@ -41,7 +41,7 @@ def plant_mass(folder, name, mass):
             row[others] = (1 - row.sum()) / len(others)
         return rows.float()
 
-    return scorer._changed(model_id=name, probabilities=probabilities)
+    return scorer._changed(model_id=name, batch_probabilities=probabilities)
 
 
 def words_of(folder, count):

@@ -216,7 +216,17 @@ TESTED_ELSEWHERE = {
     "audit": "test_credentialed_run",
     "train": "tests/models/sentiment/test_training.py",
 }
-WITHOUT_NOTES = {"list", "plan", "reproduce", "study new", "push", "pull", "help", "export"}
+WITHOUT_NOTES = {
+    "list",
+    "plan",
+    "reproduce",
+    "study new",
+    "study test",
+    "push",
+    "pull",
+    "help",
+    "export",
+}
 
 
 def commands(group=app, before=""):

@@ -148,7 +148,7 @@ OTHER_WAYS = {
     "train": "writes a model of this machine", "list": "what the package holds",
     "reproduce": "numbers that are published",
     "study new": "an example of the package", "study check": "says what is wrong with tables of one's own",
-    "pull": "fetches",
+    "study test": "says what a corpus of the package lacks", "pull": "fetches",
 }  # fmt: skip
 # What a way puts out on purpose, on this machine alone.
 ALLOWED = {
