@@ -4,6 +4,7 @@
 """
 
 import ast
+import re
 import subprocess
 import sys
 import tempfile
@@ -263,14 +264,21 @@ def find_relative_docstrings(modules: Iterable[Module]) -> list[Fault]:
 
 
 def find_undescribed_arguments(modules: Iterable[Module]) -> list[Fault]:
-    """Find public functions that take arguments and do not describe them; the commands' options are help texts."""
+    """Find public functions whose Args are not their arguments; the commands' options are help texts."""
     return [
         Fault(module.path, function.lineno, function.name)
         for module in modules
         if module.path.parts[0] != "cli"
         for function in _public_functions(module.tree.body)
-        if _needs_args(function) and "Args:" not in (ast.get_docstring(function) or "")
+        if described_arguments(ast.get_docstring(function) or "") != _arguments(function)
     ]
+
+
+def described_arguments(docstring: str) -> set[str]:
+    """Return the names that a docstring's Args describe, one a line."""
+    _, _, after = docstring.partition("Args:\n")
+    block = re.split(r"\n\n|\n(?=\S)", after)[0]
+    return set(re.findall(r"^    \*{0,2}(\S[^:\n]*):", block, re.MULTILINE))
 
 
 def _public_functions(body: Iterable[ast.stmt]) -> Iterator[FunctionNode]:
@@ -281,13 +289,13 @@ def _public_functions(body: Iterable[ast.stmt]) -> Iterator[FunctionNode]:
             yield node
 
 
-def _needs_args(function: FunctionNode) -> bool:
-    names = {argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)}
-    decorators = {
-        ast.unparse(decorator).rpartition(".")[2] for decorator in function.decorator_list
-    }
-    is_described_elsewhere = bool(decorators & {"overload", "override"})
-    return bool(names - {"self", "cls"}) and not is_described_elsewhere
+def _arguments(function: FunctionNode) -> set[str]:
+    """Return the names of a function's arguments, except ``self``, ``cls`` and those that it says it ignores."""
+    signature = function.args
+    arguments = [*signature.posonlyargs, *signature.args, *signature.kwonlyargs]
+    arguments += [argument for argument in (signature.vararg, signature.kwarg) if argument]
+    names = {argument.arg for argument in arguments if not argument.arg.startswith("_")}
+    return names - {"self", "cls"}
 
 
 def find_undescribed_fields(modules: Iterable[Module]) -> list[Fault]:

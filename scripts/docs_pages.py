@@ -4,15 +4,11 @@ The front page is the README, a page a study and a page a measure are the cards 
 notebooks are shown with the outputs that are stored in them, and the reference is made from the code.
 """
 
-import ast
 import html
-import inspect
 import json
 import math
 import re
-import textwrap
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +22,7 @@ from swapbias.errors import UpstreamMissingError
 from swapbias.findings import Finding, planned_gap
 from swapbias.measures import Estimate
 from swapbias.studies import Experiment, Study, config_rows, load_study, studies
+from swapbias.studies.prompt import field_meanings
 
 ROOT = Path(__file__).resolve().parent.parent
 REPOSITORY = "https://github.com/swapbias/swapbias/blob/main"
@@ -203,21 +200,8 @@ def columns() -> str:
     for record in (Finding, Estimate):
         for name, meaning in field_meanings(record).items():
             if name not in RECORDS:
-                lines.append(f"| `{name}` | {' '.join(meaning.split()).replace('``', '`')} |")
+                lines.append(f"| `{name}` | {meaning.replace('``', '`')} |")
     return "\n".join(lines) + "\n"
-
-
-def field_meanings(record: type) -> dict[str, str]:
-    """Return the docstring under each field of a class, by the field's name."""
-    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(record))).body
-    assert isinstance(definition, ast.ClassDef)
-    meanings = {}
-    for field, docstring in pairwise(definition.body):
-        if not isinstance(field, ast.AnnAssign) or not isinstance(docstring, ast.Expr):
-            continue
-        if isinstance(field.target, ast.Name) and isinstance(docstring.value, ast.Constant):
-            meanings[field.target.id] = str(docstring.value.value)
-    return meanings
 
 
 def notebook_blocks(notebook: Any) -> Iterator[str]:

@@ -65,9 +65,9 @@ class BiasCallback(TrainerCallback):
         """Audit for the first time; what cannot be audited is refused here, before a step is lost.
 
         Args:
-            args: the args of the trainer.
-            state: the state of the training.
-            control: the control of what the trainer does next.
+            args: the trainer's arguments; not read.
+            state: how far the training is.
+            control: what the trainer does next; whether it logs stays as it was.
         """
         if state.is_world_process_zero:
             self._measure(control)
@@ -79,9 +79,9 @@ class BiasCallback(TrainerCallback):
         """Audit where it is due; an audit that fails (weights that became NaN) is logged and training goes on.
 
         Args:
-            args: the args of the trainer.
-            state: the state of the training.
-            control: the control of what the trainer does next.
+            args: the trainer's arguments; not read.
+            state: how far the training is.
+            control: what the trainer does next; whether it logs stays as it was.
         """
         if state.global_step % self.every:
             return

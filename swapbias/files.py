@@ -41,7 +41,7 @@ def locked(
     Args:
         folder: the folder.
         then: a sentence on what to do where another process is at work; empty: wait, or choose another folder.
-        file: that is locked; None: one in the folder.
+        file: the file that is locked; None: one in the folder.
         wait: seconds until the lock is given up.
 
     Raises:
@@ -286,7 +286,7 @@ def as_json(value: Any) -> Any:
     """Return a value as JSON holds it: lists for tuples, plain numbers for NumPy's, None for NaN.
 
     Args:
-        value: the value of lists, dicts, texts, numbers and what pydantic can write.
+        value: lists, dicts, texts, numbers and what pydantic can write.
     """
     from pydantic_core import to_json
 
@@ -331,7 +331,7 @@ def unescape_csv_cell(cell: str) -> str:
     """Return the text that ``escape_csv_cell`` made a cell of.
 
     Args:
-        cell: as it stands in the file.
+        cell: the cell as it stands in the file.
     """
     return cell[1:] if cell.startswith("'") and _is_formula(cell) else cell
 

@@ -85,13 +85,13 @@ def audit(
         margin: a gap below this share of the range of its unit counts as none (None: as the study says, else .05).
         wordings: read prompts in five other wordings too.
         prompts: your own, as ``open_study`` takes them.
-        reference: a reference of your prompts, as ``open_study`` takes it.
-        group: a group of your prompts, as ``open_study`` takes it.
-        lexicon: a lexicon of your prompts, as ``open_study`` takes it.
-        unit: an unit of your prompts, as ``open_study`` takes it.
-        range: a range of your prompts, as ``open_study`` takes it.
-        fixed: a fixed of your prompts, as ``open_study`` takes it.
-        shared_fills: the shared fills of your prompts, as ``open_study`` takes it.
+        reference: the group of ``prompts`` that is subtracted.
+        group: the group of ``prompts`` that is compared with it; blank: each other one.
+        lexicon: a CSV file of the words (``word``, ``group``) that are counted at ``<mask>`` in ``prompts``.
+        unit: what the scores of ``prompts`` are, for a classifier or function.
+        range: the least and the largest score of ``prompts``; None: as the model says.
+        fixed: columns of ``prompts`` whose levels the claim is about; others that recur over pairs are a sample.
+        shared_fills: whether a name or word of ``prompts`` may stand for two groups.
         progress: show bars, where there is a terminal or a notebook.
         engine: ``local`` (this process), ``ray`` (a cluster on this machine), or an ``Engine``.
         own_store: the store of ``out`` is yours alone, so that credentialed notes may lie there.

@@ -285,7 +285,7 @@ def design_note(experiment: "studies.Experiment", gaps: "Sequence[findings.Plann
     """Say what a planned gap is over, and how large one must be to be found.
 
     Args:
-        experiment: which compares groups or not.
+        experiment: the experiment which compares groups or not.
         gaps: its planned gaps.
 
     Returns:

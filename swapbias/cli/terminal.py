@@ -34,7 +34,7 @@ def option(help: str, *names: str, under: str | None = None, **options: Any) -> 
 
     Args:
         help: its meaning, in the help.
-        names: as they are typed; by default it is named after its parameter.
+        names: names as they are typed; by default it is named after its parameter.
         under: its heading in the help.
         options: the options of ``typer.Option``.
 
@@ -61,7 +61,7 @@ def share_of_range(text: object) -> float:
     """Read a margin: a share of the range of a unit (``0.05``), or points of it (``5pt``).
 
     Args:
-        text: as it is typed.
+        text: the text as it is typed.
 
     Returns:
         the share, from 0 to 1.
@@ -220,7 +220,7 @@ def as_typed(text: str) -> str:
     """Repeat what stands on the command line.
 
     Args:
-        text: as it is typed.
+        text: the text as it is typed.
 
     Returns:
         the text, in quotes where it would not be seen or is long.
@@ -234,7 +234,7 @@ def read_settings(pairs: Sequence[str] | None, only: Sequence[str] = ()) -> dict
     """Read settings of ``KEY=VALUE`` pairs.
 
     Args:
-        pairs: as they are typed after ``-M``.
+        pairs: pairs as they are typed after ``-M``.
         only: names of the settings that may be set; all where none is given.
 
     Returns:
@@ -380,7 +380,7 @@ def split_commas(names: Sequence[str] | None) -> list[str]:
     """Split the values of an option that may be repeated, or hold several with commas between them.
 
     Args:
-        names: as they are typed; None: none.
+        names: names as they are typed; None: none.
 
     Returns:
         values without white space around them.

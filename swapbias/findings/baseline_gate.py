@@ -129,7 +129,7 @@ def _decide_change(check: Check, change: Estimate, total: Estimate, *, is_same: 
     """Decide how much further from 0 a gap lies than the baseline's, to the baseline's side or to the other.
 
     Args:
-        check: with the baseline.
+        check: the check with the baseline.
         change: the gap less the baseline's.
         total: the gap plus the baseline's, whose distance from 0 is how much further it lies to the other side.
         is_same: whether both models score every prompt the same, so that each prompt shows that they are one.
@@ -215,7 +215,7 @@ class _Side:
         """Tell whether the change is shown to be smaller than the margin: a spread was seen, or many levels agree.
 
         Args:
-            margin: in the unit of the value.
+            margin: the margin in the unit of the value.
             is_still: whether the model's own gap shows no spread.
         """
         if not is_still and (self.spread > STILL * margin or (self.is_constant and self.high < 0)):

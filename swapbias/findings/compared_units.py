@@ -327,7 +327,7 @@ def group_levels(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
     """Return the level of each group in each of the experiment's factors, a row a group.
 
     Args:
-        experiment: with crossed factors of groups.
+        experiment: the experiment with crossed factors of groups.
         rows: scored rows with the columns of the factors.
 
     Returns:

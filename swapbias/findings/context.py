@@ -162,7 +162,7 @@ class Context:
         """Make a finding of an estimate of these rows.
 
         Args:
-            estimate: in the unit of the measure, or where it has none in that of the score.
+            estimate: the estimate in the unit of the measure, or where it has none in that of the score.
             measure: one of ``measures.MEASURES``.
             contrast: the difference that is measured, or the group of a mean.
             further_fields: fields of ``Finding``, which come before those of the context.

@@ -70,7 +70,7 @@ def decide(finding: Finding, margin: float) -> Decision:
 
     Args:
         finding: a gap, with the interval that is printed.
-        margin: in the unit of the value; NaN where the range of scores is not known.
+        margin: the margin in the unit of the value; NaN where the range of scores is not known.
     """
     if finding.verdict == UNMEASURED:
         return Decision(UNMEASURED, OPEN, finding.reason or NOTHING_SCORED)
@@ -124,7 +124,7 @@ def repeats_answers(finding: Finding, margin: float) -> bool:
 
     Args:
         finding: a gap, with the interval that is printed.
-        margin: in the unit of the value; NaN where the range of scores is not known.
+        margin: the margin in the unit of the value; NaN where the range of scores is not known.
     """
     share = margin / finding.scale.margin(1.0)
     most_unread = MARGIN if math.isnan(share) else share
@@ -136,7 +136,7 @@ def equal_needed(finding: Finding, margin: float) -> float:
 
     Args:
         finding: a gap, with the interval that is printed.
-        margin: in the unit of the value; NaN where the range of scores is not known.
+        margin: the margin in the unit of the value; NaN where the range of scores is not known.
     """
     whole = finding.scale.margin(1.0)
     value = finding.estimate.value
@@ -155,7 +155,7 @@ def nothing_moves(finding: Finding, margin: float) -> bool:
 
     Args:
         finding: a gap, with the interval that is printed.
-        margin: in the unit of the value.
+        margin: the margin in the unit of the value.
     """
     estimate = finding.estimate
     if estimate.value == 0 and math.isnan(estimate.std_error):
@@ -168,7 +168,7 @@ def shows_no_spread(finding: Finding, margin: float) -> bool:
 
     Args:
         finding: a gap, with the interval that is printed.
-        margin: in the unit of the value.
+        margin: the margin in the unit of the value.
     """
     is_close = (
         finding.position(margin) == "within" and finding.estimate.level_spread <= STILL * margin

@@ -161,7 +161,7 @@ def without_groups(texts: Sequence[str], words: Mapping[str, str]) -> list[str]:
 
     Args:
         texts: any texts.
-        words: by word what stands for it.
+        words: what stands for it, by word.
     """  # noqa: E501
     neutral_words = {_normalise_word(word): neutral for word, neutral in words.items()}
     if neutral_words:

@@ -139,7 +139,7 @@ class PlannedGap:
         than half of the units.
 
         Args:
-            gap: in the unit of the score.
+            gap: the gap in the unit of the score.
         """
         counts = _levels_on_a_side(self.design)
         scarcest = self.scarcest
@@ -186,8 +186,8 @@ def enlarged(design: Design, times: Mapping[str, float]) -> Design:
     """Copy levels of factors, with their units, until there are so many times as many of them on each side.
 
     Args:
-        design: to enlarge.
-        times: by the name of a factor the growth of the number of its levels.
+        design: the design to enlarge.
+        times: by how much each factor's number of levels grows, by the name of the factor.
     """
     for name, factor_times in times.items():
         codes = design.factors[name]
@@ -340,7 +340,7 @@ def planned_gap(study: Study, experiment: Experiment, rows: Rows) -> float:
 
     Args:
         study: the study that declares the experiment.
-        experiment: to plan.
+        experiment: the experiment to plan.
         rows: its prompts.
 
     Returns:
@@ -375,7 +375,7 @@ def planned_units(experiment: Experiment, rows: Rows) -> tuple[Codes, random_fac
     """Return whether each unit of the first gap is subtracted (1, else 0), and its clusters.
 
     Args:
-        experiment: to plan.
+        experiment: the experiment to plan.
         rows: its prompts.
 
     Returns:

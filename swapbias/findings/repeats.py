@@ -46,7 +46,7 @@ def commonest(rows: pd.DataFrame, unit: Unit) -> Repeats | None:
     """Return the commonest answer of scored rows of one experiment and model, or without answers the commonest score.
 
     Args:
-        rows: with ``score``, and of a chat model ``answer`` and ``said_other``.
+        rows: rows with ``score``, and of a chat model ``answer`` and ``said_other``.
         unit: the unit of the scores.
 
     Returns:

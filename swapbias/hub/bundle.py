@@ -39,7 +39,7 @@ def shared_items(run: Run, items: Mapping[str, pd.DataFrame]) -> dict[str, bytes
 
     Args:
         run: the run whose files are read.
-        items: by study the scored rows, with the models' public names.
+        items: the scored rows, with the models' public names, by study.
 
     Returns:
         Parquet by path within the run.

@@ -117,7 +117,7 @@ def mean(values: Iterable[float]) -> float:
     """Return the mean. As a function of its own it gets no standard error: prompts are not independent.
 
     Args:
-        values: the values of prompts.
+        values: one value for each prompt.
 
     Returns:
         the mean; NaN of nothing.

@@ -419,7 +419,7 @@ def configs_yaml(paths: Mapping[str, Mapping[str, str]]) -> list[dict[str, Any]]
     """Return the ``configs`` of a header, the first as the default.
 
     Args:
-        paths: by config the path of each split.
+        paths: the path of each split, by config.
 
     Returns:
         an entry of the header for each config.

@@ -81,7 +81,7 @@ class Comparison(ABC):
             scores: shape (rows,), NaN where a row has none.
             groups: shape (rows,): the index of each row's group in ``weights``.
             pairs: shape (rows,): the number of each row's pair, from 0 in the order of the first rows.
-            weights: by name the weight of each group's score; 1 and -1 for the gap between two.
+            weights: the weight of each group's score, by name; 1 and -1 for the gap between two.
 
         Raises:
             ValueError: rows are no pairs, where units are.
@@ -252,7 +252,7 @@ class PairedComparison(Comparison):
             scores: shape (rows,), NaN where a row has none.
             groups: shape (rows,): the index of each row's group in ``weights``.
             pairs: shape (rows,): the number of each row's pair, from 0 in the order of the first rows.
-            weights: by name the weight of each group's score; 1 and -1 for the gap between two.
+            weights: the weight of each group's score, by name; 1 and -1 for the gap between two.
 
         Raises:
             ValueError: a pair has two rows of one group.

@@ -106,7 +106,7 @@ def clustered_name(factors: Factors, plain: str) -> str:
     """Return the name of a t interval or test that allows for the factors.
 
     Args:
-        factors: by name; without any the name is ``plain``.
+        factors: factors by their names; without any the name is ``plain``.
         plain: the name without factors.
     """
     if not factors:

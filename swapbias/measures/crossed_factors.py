@@ -64,8 +64,8 @@ def factorial(
 
     Args:
         scores: shape (rows,), any unit; NaN where a row could not be scored.
-        levels: by factor ("gender", "race") the level of each row.
-        reference: by factor the level that is subtracted.
+        levels: the level of each row, by factor ("gender", "race").
+        reference: the level that is subtracted, by factor.
         pair_ids: shape (rows,), as in ``paired_gap``, each pair with a row of every cell; None: rows are not paired.
         cluster_ids: as in ``paired_gap``.
 
@@ -112,8 +112,8 @@ def crossed_effects(
     """Return the main effects and interactions of crossed factors, with the weights of their cells and no estimates.
 
     Args:
-        levels: by factor the level of each row.
-        reference: by factor the level that is subtracted.
+        levels: the level of each row, by factor.
+        reference: the level that is subtracted, by factor.
 
     Raises:
         ValueError: fewer than two factors, a factor without two levels or without its reference, or two effects of

@@ -67,7 +67,7 @@ def scarcest_levels(sides: Codes, factors: Factors) -> Levels:
 
     Args:
         sides: shape (units,), from 0.
-        factors: by random factor the cluster of each unit, from 0.
+        factors: the cluster of each unit, from 0, by random factor.
 
     >>> levels = scarcest_levels(np.zeros(4, int), {"templates": np.array([0, 0, 1, 1]), "names": np.arange(4)})
     >>> levels.factor, levels.count
@@ -176,7 +176,7 @@ class Design:
 
         Args:
             sides: shape (units,), from 0.
-            factors: by random factor the cluster of each unit.
+            factors: the cluster of each unit, by random factor.
             weights: the weights of the means of the sides, signed.
             shares: shape (units,), of a unit in the mean of its side; None: all of a side weigh the same.
         """

@@ -93,7 +93,7 @@ def power(gap: float, std_error: float, df: float, *, level: float = 0.05) -> fl
     """Chance that a two-sided t test finds a gap of this size; NaN without a standard error.
 
     Args:
-        gap: in the unit of the error.
+        gap: the gap in the unit of the error.
         std_error: the standard error to expect.
         df: its degrees of freedom.
         level: the level of the test.
@@ -196,7 +196,7 @@ def at_level(estimate: Estimate, level: float) -> Estimate:
     """Return the estimate with an interval of another coverage; as it is without a standard error.
 
     Args:
-        estimate: with standard error, degrees of freedom and skewness.
+        estimate: the estimate with standard error, degrees of freedom and skewness.
         level: 1 less the coverage.
     """
     if math.isnan(estimate.std_error):

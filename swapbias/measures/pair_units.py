@@ -37,7 +37,7 @@ def units_of_pairs(
         scores: shape (rows,), NaN where a row has none.
         groups: shape (rows,): the index of each row's group in ``weights``.
         pairs: shape (rows,): the number of each row's pair, from 0 in the order of the first rows.
-        weights: by name the weight of each group's score.
+        weights: the weight of each group's score, by name.
 
     Raises:
         ValueError: a pair has two rows of one group.

@@ -40,7 +40,7 @@ def share_above(scores: ArrayLike, *, threshold: float = 0.5) -> Estimate:
 
     Args:
         scores: shape (rows,), any unit; NaN scores are left out and counted.
-        threshold: in the unit of the scores.
+        threshold: the threshold in the unit of the scores.
 
     Raises:
         ValueError: the threshold is NaN.

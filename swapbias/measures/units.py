@@ -84,7 +84,7 @@ class Unit(Record):
         """Return the largest gap that counts as none: a share of the range, of logs of ``Ratio.whole``.
 
         Args:
-            share: from 0 to 1.
+            share: the share from 0 to 1.
 
         Returns:
             NaN where neither is known.

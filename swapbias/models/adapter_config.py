@@ -16,7 +16,7 @@ def read_adapter_config(model: str, subfolder: str, *, offline: bool) -> Mapping
 
     Args:
         model: a folder, or ``OWNER/NAME@COMMIT``.
-        subfolder: in which the file is; empty: at the root.
+        subfolder: the subfolder in which the file is; empty: at the root.
         offline: whether nothing is fetched from the Hub.
 
     Returns:

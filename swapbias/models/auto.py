@@ -51,7 +51,7 @@ def kind_of(name: str) -> Kind:
     """Return the kind of a name.
 
     Args:
-        name: as experiments and settings give it.
+        name: the name as experiments and settings give it.
 
     Raises:
         UsageError: There is none, or its distribution cannot be loaded.

@@ -134,7 +134,7 @@ class AntonymScorer(DerivedScorer):
         """Score prompts by the antonyms in their text.
 
         Args:
-            prompts: with one ``<mask>`` each.
+            prompts: prompts with one ``<mask>`` each.
             on_progress: called with the number of further prompts that are done.
         """
         words_of_prompt = [_antonyms_of(prompt) for prompt in prompts]
@@ -189,7 +189,7 @@ class AnswerOddsScorer(DerivedScorer):
         """Score prompts by the odds of their answers.
 
         Args:
-            prompts: with two candidates each.
+            prompts: prompts with two candidates each.
             on_progress: called with the number of further prompts that are done.
 
         Raises:

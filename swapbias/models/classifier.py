@@ -142,7 +142,7 @@ class CallableScorer(Scorer):
         """Return the scorer whose function gives numbers in a unit.
 
         Args:
-            unit: as the study declares it; numbers are of any size where its range is not known.
+            unit: the unit as the study declares it; numbers are of any size where its range is not known.
         """
         return self._changed(unit=unit.name, limits=unit.ends, in_declared_unit=True)
 

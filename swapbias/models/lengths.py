@@ -43,7 +43,7 @@ def length_batches(lengths: list[int], batch_size: int) -> list[list[int]]:
     [[0, 2], [3], [1]]
 
     Args:
-        lengths: in tokens, one for each text.
+        lengths: lengths in tokens, one for each text.
         batch_size: texts in one batch at most.
 
     Returns:

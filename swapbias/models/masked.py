@@ -114,7 +114,7 @@ class MaskedScorer(TransformersScorer):
         """Score prompts; a text that several of them share is read once.
 
         Args:
-            prompts: with texts of one ``<mask>`` each.
+            prompts: prompts with texts of one ``<mask>`` each.
             on_progress: called with the number of further prompts that are done.
         """
         rows_of_text: dict[str, list[int]] = {}
@@ -137,7 +137,7 @@ class MaskedScorer(TransformersScorer):
         """Return the probabilities of all tokens at the masks of texts, batch by batch.
 
         Args:
-            texts: with one ``<mask>`` each; those that are too long are in no batch.
+            texts: texts with one ``<mask>`` each; those that are too long are in no batch.
 
         Yields:
             The indices of some texts, and the probabilities at their masks, shape (texts, vocabulary). A row with a
@@ -212,7 +212,7 @@ class MaskedScorer(TransformersScorer):
         """Return the token ids of texts.
 
         Args:
-            texts: with one ``<mask>`` each.
+            texts: texts with one ``<mask>`` each.
 
         Raises:
             ValueError: A text has not exactly one ``<mask>``.

@@ -43,7 +43,7 @@ class LogMassScorer(MaskedReading):
         """Score prompts by the log of their mass.
 
         Args:
-            prompts: with one ``<mask>`` each.
+            prompts: prompts with one ``<mask>`` each.
             on_progress: called with the number of further prompts that are done.
         """
         results = []
@@ -71,7 +71,7 @@ class AttitudeScorer(MaskedReading):
         """Score prompts by the words that are filled in.
 
         Args:
-            prompts: with one ``<mask>`` each.
+            prompts: prompts with one ``<mask>`` each.
             on_progress: called with the number of further prompts that are done.
         """
         results = [not_scored(_ATTITUDE_PARTS)] * len(prompts)

@@ -132,7 +132,7 @@ def adapter_config(model: str, subfolder: str = "") -> Mapping[str, Any] | None:
 
     Args:
         model: a folder, or ``OWNER/NAME@COMMIT``.
-        subfolder: in which the file is; empty: at the root.
+        subfolder: the subfolder in which the file is; empty: at the root.
 
     Returns:
         Its values; None for a model that is no adapter.

@@ -74,7 +74,7 @@ class PhraseScorer(MaskedReading):
         """Score prompts by the phrases that are filled in; each stimulus is read once.
 
         Args:
-            prompts: with one ``<mask>`` each.
+            prompts: prompts with one ``<mask>`` each.
             on_progress: called with the number of further prompts that are done.
         """
         keys = [(prompt.text, prompt.lexicon.rpartition("/")[0]) for prompt in prompts]

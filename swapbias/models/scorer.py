@@ -47,7 +47,7 @@ def ranked(names: Sequence[str], probabilities: Sequence[float], decimals: int =
     Args:
         names: tokens or labels, likeliest first.
         probabilities: one for each name.
-        decimals: to which probabilities are rounded.
+        decimals: decimals to which probabilities are rounded.
 
     Returns:
         A list of [name, probability] pairs.
@@ -154,7 +154,7 @@ class Scorer(Immutable):
         """Return the scorer that gives its numbers in a unit.
 
         Args:
-            unit: as the study declares it.
+            unit: the unit as the study declares it.
         """
         return self._changed(unit=unit.name)
 

@@ -29,7 +29,7 @@ def refuse_other_tokenizer(name: str, model: Any, tokenizer: Any) -> None:
     Args:
         name: name of the model for the sentence.
         model: a model of transformers.
-        tokenizer: as it was loaded with the model.
+        tokenizer: the tokenizer as it was loaded with the model.
 
     Raises:
         ValueError: It knows more tokens than the model, or less than half of them.

@@ -36,7 +36,7 @@ def labelled_notes(folder: Path, notes: Path, patients: Path, *, seed: int) -> l
     """Return note rows of MIMIC-III by their annotations, for the four phenotypes, split by subject.
 
     Args:
-        folder: that holds the annotations.
+        folder: the folder that holds the annotations.
         notes: NOTEEVENTS.
         patients: PATIENTS.
         seed: seed of the split.

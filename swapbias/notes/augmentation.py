@@ -38,7 +38,7 @@ def in_regime(
         notes: note rows.
         regime: a name of ``REGIMES``.
         swapper: makes the other versions.
-        known_swaps: by text its version in the other gender; texts that are not in it are swapped by ``swapper``.
+        known_swaps: the version of each text in the other gender, by text; other texts are swapped by ``swapper``.
 
     Returns:
         New rows. Both versions of an augmented note have its ``note_id``, so that they stay in one fold of a
@@ -99,7 +99,7 @@ def counterfactual_pairs(
     Args:
         notes: note rows.
         swapper: makes the other versions.
-        known_swaps: by text its version in the other gender; None: all texts are swapped by ``swapper``. Only then
+        known_swaps: each text's version in the other gender, by text; None: ``swapper`` swaps all texts. Only then
             the column ``doubtful`` is filled: 1 where the doubt of the swap is above ``max_doubt``, else 0.
         max_doubt: probability, 0 to 1, that a swap holds an error; None: the median of the notes.
 

@@ -32,7 +32,7 @@ def phenotypes_of_code(code: str, version: str) -> frozenset[str]:
     ['alcohol_abuse']
 
     Args:
-        code: with or without a point.
+        code: the code with or without a point.
         version: ``9`` for ICD-9-CM, ``10`` for ICD-10-CM.
 
     Returns:

@@ -273,7 +273,7 @@ def load_notes(
     Args:
         settings: name the user's notes, if any, and how they are used.
         seed: seed of the split of notes without one.
-        corpus: whose notes are read where the user names none.
+        corpus: the corpus whose notes are read where the user names none.
         trains: whether a classifier is trained on them; None: as the settings say. Own notes without a split are
             then divided, and else all tested.
         labelled: whether own notes need labels.

@@ -34,7 +34,7 @@ def stored_rows(config: Config, tables: Sequence[Path]) -> Path:
     and ``filter`` make of the rows beside it.
 
     Args:
-        config: whose rows are made from the tables.
+        config: the config whose rows are made from the tables.
         tables: files of the user's machine.
 
     Returns:

@@ -231,7 +231,7 @@ def describe_blinding(finding: Finding) -> str:
     """Say whether a judge was blind to the group, as the end of a sentence.
 
     Args:
-        finding: the finding of how well a classifier finds the group in what the judge read.
+        finding: tells how well a classifier finds the group in what the judge read.
     """
     outcome, chance = judge_findings.blinding(finding)
     return f"goal {chance:.2f} ± {judge_findings.GOAL:.2f}: {_LEAKS.get(outcome, plain_words(outcome))}"

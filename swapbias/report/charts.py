@@ -107,7 +107,7 @@ class Axis:
         """Return an axis that holds zero, the margin and every value.
 
         Args:
-            values: on the scale; those that are not finite are left out.
+            values: values on the scale; those that are not finite are left out.
             margin: the margin of a gap that counts as none; NaN for none.
             least: the end that the axis does not go below.
             most: the end that it does not go beyond.
@@ -134,7 +134,7 @@ class Axis:
         """Return where a value lies, in percent of the width; a value beyond an end lies there.
 
         Args:
-            value: on the scale.
+            value: the value on the scale.
         """
         share = (value - self.low) / (self.high - self.low)
         return round(2 + 96 * min(1.0, max(0.0, share)), 2)

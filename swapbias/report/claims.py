@@ -93,7 +93,7 @@ def fixed_levels(finding: Finding) -> str:
     """Return the fixed levels, beyond which a claim says nothing: ``for these 3 topics``; blank for none.
 
     Args:
-        finding: with its fixed factors.
+        finding: the finding with its fixed factors.
     """
     levels = []
     for factor in filter(None, finding.fixed.split(" + ")):
@@ -153,7 +153,7 @@ def too_few_levels(estimate: Estimate) -> str:
     """Say that the levels of a random factor are too few for a verdict, and how many are needed.
 
     Args:
-        estimate: with the random factor that has fewest levels.
+        estimate: the estimate with the random factor that has fewest levels.
     """
     count = decision.levels_of(estimate)
     names = estimate.fewest_of or "pairs"

@@ -128,7 +128,7 @@ def describe_gate(gate: Gate) -> str:
     """Return what a gate comes to: ``The gate fails: 1 fails, 2 undecided.``
 
     Args:
-        gate: with its checks.
+        gate: the gate with its checks.
     """
     outcomes = []
     for outcome in (terms.FAILS, terms.OPEN, terms.PASSES):

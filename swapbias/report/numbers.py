@@ -29,7 +29,7 @@ class NumberFormat:
         """Return the number that is written for a value, before it is rounded.
 
         Args:
-            value: in the unit of the finding.
+            value: the value in the unit of the finding.
         """
         return self.factor * (value - self.start)
 
@@ -37,7 +37,7 @@ class NumberFormat:
         """Write a value.
 
         Args:
-            value: in the unit of the finding.
+            value: the value in the unit of the finding.
             with_unit: put the unit behind it.
 
         Returns:
@@ -114,7 +114,7 @@ def format_gap(value: float, unit: Unit, *, signed: bool = False) -> str:
     """Write a gap in a sentence, one of logs as a ratio: ``less than 0.1 points``, ``an odds ratio of 2.00``.
 
     Args:
-        value: in the unit.
+        value: the value in the unit.
         unit: the unit of the scores.
         signed: keep the sign of the gap; else its size alone is written.
     """
@@ -134,7 +134,7 @@ def format_margin(finding: Finding) -> str:
     """Write the margin of a finding in the words of a sentence: ``5 points``, of a ratio ``1.22``.
 
     Args:
-        finding: with its margin; that of rates that are rare has two ratios as well.
+        finding: the finding with its margin; that of rates that are rare has two ratios as well.
     """
     if finding.has_rare_rate:
         points = format_chosen_gap(finding.margin, finding.scale)
@@ -150,7 +150,7 @@ def format_margin_of(finding: Finding, margin: float) -> str:
 
     Args:
         finding: the finding whose unit the margin has.
-        margin: in that unit.
+        margin: the margin in that unit.
     """
     return format_margin(replace(finding, margin=margin))
 
@@ -159,7 +159,7 @@ def format_chosen_gap(value: float, unit: Unit) -> str:
     """Write a margin or another gap that somebody chose: ``5 points``, ``1 point``, ``0.5 points``.
 
     Args:
-        value: in the unit.
+        value: the value in the unit.
         unit: the unit of the scores.
     """
     text = format_gap(value, unit).replace(".0 ", " ")
@@ -247,7 +247,7 @@ def interval_name(finding: Finding) -> str:
     """Name the printed interval: ``95 % interval``, or for how many questions or rows it holds at once.
 
     Args:
-        finding: with the number of questions of its family.
+        finding: the finding with the number of questions of its family.
     """
     if finding.questions < 2:
         return "95 % interval"
@@ -289,7 +289,7 @@ def plain_interval(finding: Finding) -> str:
     """Write the 95 % interval of one question by itself, where a wider one is printed.
 
     Args:
-        finding: with its printed interval.
+        finding: the finding with its printed interval.
 
     Returns:
         The interval; blank where it is the printed one, or where there is none.
@@ -304,7 +304,7 @@ def covered_comparisons(finding: Finding) -> str:
     """Say for how much an interval and a p-value hold: ``3 questions``, ``11 rows``; blank for only the row.
 
     Args:
-        finding: with the number of questions of its family.
+        finding: the finding with the number of questions of its family.
     """
     if finding.questions < 2:
         return ""
@@ -317,7 +317,7 @@ def format_p_value(value: float) -> str:
     """Write a p-value, never as zero; a dash for NaN.
 
     Args:
-        value: from 0 to 1, or NaN.
+        value: the value from 0 to 1, or NaN.
     """
     if value < 0.001:
         return "<0.001"
@@ -339,7 +339,7 @@ def format_unit_count(estimate: Estimate) -> str:
     """Write the number of units of an estimate, and in brackets those that were not scored.
 
     Args:
-        estimate: with its counts.
+        estimate: the estimate with its counts.
     """
     if estimate.n_unscored:
         return f"{estimate.n} (+{estimate.n_unscored})"

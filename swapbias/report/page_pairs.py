@@ -50,7 +50,7 @@ def extreme_pairs(experiment: Experiment, items: pd.DataFrame) -> list[dict[str,
     """Return the pairs with the lowest and the highest gap of any contrast.
 
     Args:
-        experiment: in the unit of the scores.
+        experiment: the experiment in the unit of the scores.
         items: its scored rows.
 
     Returns:
@@ -171,7 +171,7 @@ def list_pairs(experiment: Experiment, rows: pd.DataFrame) -> dict[str, Any]:
     """Return scored rows by pair, every text, field and list of tokens once, as ``page.js`` reads them.
 
     Args:
-        experiment: in the unit of the scores.
+        experiment: the experiment in the unit of the scores.
         rows: its scored rows.
     """
     if "side" in rows:

@@ -87,6 +87,6 @@ def anchor(*names: str) -> str:
     """Return the address of a part of the page: ``gendered_stigma.rq1.noun-pair``.
 
     Args:
-        names: the names of the part, from the outermost; blank ones are left out.
+        names: names that lead to the part, from the outermost; blank ones are left out.
     """
     return ".".join(re.sub(r"[^A-Za-z0-9_]+", "-", name) for name in names if name)

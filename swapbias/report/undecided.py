@@ -49,7 +49,7 @@ def why_undecided(finding: Finding, margin: float) -> str:
 
     Args:
         finding: a gap.
-        margin: beside which it is undecided, in its unit.
+        margin: the margin beside which it is undecided, in its unit.
     """
     estimate = finding.estimate
     reason = decision.decide(finding, margin).reason
@@ -92,7 +92,7 @@ def count_unscored(estimate: Estimate) -> str:
     """Say how many units have no score: ``4 of 404 have no score``; blank where each has one.
 
     Args:
-        estimate: with its counts.
+        estimate: the estimate with its counts.
     """
     if not estimate.n_unscored:
         return ""
@@ -105,7 +105,7 @@ def mixed_signs(finding: Finding, margin: float) -> str:
 
     Args:
         finding: a gap.
-        margin: in its unit.
+        margin: the margin in its unit.
     """
     size = format_gap(finding.mean_absolute, finding.scale)
     limit = format_margin_of(finding, margin)
@@ -120,7 +120,7 @@ def why_equal_undecided(finding: Finding, margin: float) -> str:
 
     Args:
         finding: a gap of which nothing moves.
-        margin: in its unit.
+        margin: the margin in its unit.
     """
     if decision.levels_of(finding.estimate) >= decision.equal_needed(finding, margin):
         equal = describe_equal_pairs(finding, margin)
@@ -133,7 +133,7 @@ def describe_equal_pairs(finding: Finding, margin: float) -> str:
 
     Args:
         finding: a gap, an effect, or a difference of gaps or models.
-        margin: in its unit.
+        margin: the margin in its unit.
     """
     estimate = finding.estimate
     if math.isnan(estimate.std_error):
@@ -165,7 +165,7 @@ def too_few_equal_pairs(finding: Finding, margin: float) -> str:
 
     Args:
         finding: a gap of which nothing varies.
-        margin: in its unit; NaN where none applies.
+        margin: the margin in its unit; NaN where none applies.
     """
     estimate = finding.estimate
     count = decision.levels_of(estimate)

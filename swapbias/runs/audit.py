@@ -198,8 +198,8 @@ def answered(run: Run, all_findings: "list[Finding]") -> "list[Finding]":
     """Return the findings of a run that answers a question.
 
     Args:
-        run: for the sentence.
-        all_findings: the all findings of the run.
+        run: the run, for the sentence.
+        all_findings: every finding of the run.
 
     Raises:
         UsageError: no finding answers one, as where no row of a group that is compared was scored.

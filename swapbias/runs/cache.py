@@ -66,7 +66,7 @@ class ScoreCache:
 
         Args:
             prompts: the prompts of a part.
-            scorer: that scores them.
+            scorer: the scorer that scores them.
             private: whether they are of notes.
         """
         if scorer.kind == "chat":
@@ -104,7 +104,7 @@ class ScoreCache:
 
         Args:
             path: the path of the file.
-            scored: the scored of a part.
+            scored: the scores of a part.
 
         Raises:
             OSError: the run's folder is full; the cache costs time alone.
@@ -144,7 +144,7 @@ class ScoreCache:
 
         Args:
             prompts: the prompts of a part.
-            scorer: that scores them.
+            scorer: the scorer that scores them.
         """
         lexicons = {prompt.lexicon.partition("/")[0] for prompt in prompts}
         names = sorted(lexicons & {*corpora(), *own_studies()})

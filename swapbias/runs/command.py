@@ -61,7 +61,7 @@ def placeholders_in(command: str) -> dict[str, str]:
     """Return the placeholders of a command, with what they stand for.
 
     Args:
-        command: that ``repeat_command`` gives.
+        command: the command that ``repeat_command`` gives.
     """
     words = set(re.findall(r"[A-Z]+", " ".join(re.split(r"[=/:\s]", command))))
     return {name: meaning for name, meaning in PLACEHOLDERS.items() if name in words}

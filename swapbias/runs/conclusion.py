@@ -141,7 +141,7 @@ def expected_numbers(
 
     Args:
         study: its name.
-        notes: that were read.
+        notes: notes that were read.
         model: name of the model.
 
     Returns:

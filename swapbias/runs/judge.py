@@ -106,7 +106,7 @@ def judged_prompt(rubric: Rubric, prompt_id: str, answer: str, trial: int) -> Pr
     Args:
         rubric: question and options.
         prompt_id: the prompt id of the request.
-        answer: without the words that name a group.
+        answer: the answer without the words that name a group.
         trial: 1, or 2 for the options that count in reverse.
     """
     options = _in_order(rubric.candidates, trial)
@@ -137,8 +137,8 @@ def read_judgement(
     """Return the place of the option that a judgement names, in the order shown.
 
     Args:
-        prompt: with the options.
-        text: the text of the judge.
+        prompt: the prompt with the options.
+        text: what the judge wrote.
         cut: whether the text ends at the limit of tokens.
 
     Returns:
@@ -175,7 +175,7 @@ def with_judge(
     """Return the tasks, those of free text read by the judge that the settings name as well.
 
     Args:
-        tasks: with their readers.
+        tasks: tasks with their readers.
         settings: the settings of the audit.
         say: shows a sentence.
         bar: begins a progress bar.
@@ -223,7 +223,7 @@ def answer_requests(tasks: Sequence[Task]) -> set[tuple[str, str]]:
     """Return text and trial of each request for an answer.
 
     Args:
-        tasks: the tasks of which those of chat models are counted.
+        tasks: any tasks; those of chat models count.
     """
     requests: set[tuple[str, str]] = set()
     for task in tasks:
@@ -236,7 +236,7 @@ def announced(task: Task, settings: Settings) -> str:
     """Return what judging takes, at most, in a sentence; blank where nothing is judged.
 
     Args:
-        task: whose answers are judged.
+        task: the task whose answers are judged.
         settings: name the judge.
     """
     chat = settings.of(ChatOptions)

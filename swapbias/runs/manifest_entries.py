@@ -23,7 +23,7 @@ def plan_manifest(
 
     Args:
         settings: the settings of the audit.
-        tasks: that are planned.
+        tasks: tasks that are planned.
         skipped: experiments that do not run.
     """
     manifest: dict[str, Any] = {

@@ -66,7 +66,7 @@ def control_note(tasks: Iterable[Task], settings: Settings) -> str:
     """Return how many more texts a chat service may be sent than are planned, in a sentence; blank for none.
 
     Args:
-        tasks: that are planned.
+        tasks: tasks that are planned.
         settings: the settings of the audit.
     """
     chat = settings.of(ChatOptions)

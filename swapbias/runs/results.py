@@ -102,7 +102,7 @@ def rebuild_report(run: Run) -> Path:
     """Write the report of a finished run again, from what is on disk.
 
     Args:
-        run: that is complete.
+        run: the run that is complete.
 
     Returns:
         Path of the report.
@@ -126,7 +126,7 @@ def write_figures(run: Run, folder: Path, *, kind: str) -> list[Path]:
     """Write every figure of a run.
 
     Args:
-        run: that is complete.
+        run: the run that is complete.
         folder: the folder of the figures.
         kind: one of ``report.FORMATS``.
 

@@ -126,7 +126,7 @@ def without_controls(text: str) -> str:
     """Return a text with a blank in place of each control character.
 
     Args:
-        text: that a stranger may have written.
+        text: the text that a stranger may have written.
     """
     return _CONTROL.sub(" ", text)
 

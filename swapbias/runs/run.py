@@ -249,7 +249,7 @@ def take_frame(table: pa.Table) -> "pd.DataFrame":
     """Return a table for pandas, which takes its columns one by one.
 
     Args:
-        table: that cannot be used again.
+        table: the table that cannot be used again.
     """
     return table.to_pandas(self_destruct=True)
 
@@ -293,7 +293,7 @@ def with_scores(
     """Return the rows with the columns that ``score_prompts`` adds.
 
     Args:
-        rows: the rows of prompts.
+        rows: prompts, each a row.
         scored: scores of the same rows.
         model_id: the model id of the scorer.
         same_inputs: indices of rows that the model reads as another row of their pair.

@@ -74,9 +74,9 @@ def without_same_inputs(
     """Take the scores of rows that were read as the same input.
 
     Args:
-        scored: the scored of all rows.
+        scored: the scores of all rows.
         same: the indices of those rows.
-        scorer: that scored them; of a chat model the counts of refusals and the like stay.
+        scorer: the scorer that scored them; of a chat model the counts of refusals and the like stay.
 
     Returns:
         The same, with NaN for these rows.

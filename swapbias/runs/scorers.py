@@ -115,7 +115,7 @@ def check_limits(scored_tasks: Sequence[ScoredTask], settings: Settings) -> None
 
     Args:
         scored_tasks: the scored tasks of the audit.
-        settings: with the limits.
+        settings: settings with the limits.
 
     Raises:
         UsageError: not even one trial, or with a judge not all of them, is within the limits.
@@ -223,8 +223,8 @@ def refuse_sending(task: Task, reader: Scorer) -> None:
     """Stop before credentialed notes would leave this machine.
 
     Args:
-        task: that may read credentialed notes.
-        reader: that may send texts to a service.
+        task: the task that may read credentialed notes.
+        reader: the reader that may send texts to a service.
 
     Raises:
         UsageError: it would send them.

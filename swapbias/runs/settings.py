@@ -330,7 +330,7 @@ def in_file(value: Any) -> str:
     """Return a value as a file writes it, for a sentence.
 
     Args:
-        value: from TOML or JSON.
+        value: the value from TOML or JSON.
     """
     if isinstance(value, date | time):
         return str(value)

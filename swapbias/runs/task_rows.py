@@ -21,7 +21,7 @@ def expanded(task: Task, settings: Settings) -> Task:
     """Return a task with the rows that its model reads: of a chat model one for each trial, of notes those it can.
 
     Args:
-        task: with the rows of its configs.
+        task: the task with the rows of its configs.
         settings: the settings of the audit.
     """
     prompts = task.rows[: task.n_prompts]
@@ -38,7 +38,7 @@ def unreadable(task: Task, trains: bool) -> str:
     """Return why an experiment on notes has nothing to read or to learn from.
 
     Args:
-        task: with its rows.
+        task: the task with its rows.
         trains: whether classifiers are trained.
 
     Returns:
@@ -66,7 +66,7 @@ def with_prompts(task: Task, settings: Settings, *, slow: bool) -> Task:
     """Return a task with the prompts of its configs, and other wordings of them.
 
     Args:
-        task: without rows.
+        task: the task without rows.
         settings: the settings of the audit.
         slow: read a part of the prompts alone.
     """
@@ -109,7 +109,7 @@ def with_notes(task: Task, settings: Settings, notes: Notes, trains: bool) -> Ta
     """Return a task with the prompts of notes, and other wordings of them.
 
     Args:
-        task: without rows.
+        task: the task without rows.
         settings: the settings of the audit.
         notes: the notes of the corpus.
         trains: whether classifiers are trained on them.
@@ -136,7 +136,7 @@ def note_rows(
     Each test pair stands once a regime, or each test note as written and neutralised.
 
     Args:
-        experiment: on notes.
+        experiment: the experiment on notes.
         notes: the notes of the corpus.
         pairs: rows of test notes, two versions each.
         trains: whether classifiers are trained on them.
@@ -204,7 +204,7 @@ def distinct(task: Task) -> Task:
     """Return a task without those pairs of the user's own whose texts are another's: they are no further evidence.
 
     Args:
-        task: with its rows.
+        task: the task with its rows.
     """
     is_own = task.notes is not None or task.study.name in own_studies()
     if not is_own or not task.experiment.is_paired:

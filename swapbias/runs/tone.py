@@ -26,7 +26,7 @@ def with_classifier(
     """Return the tasks, summaries read by the classifier of ``-M scorer``.
 
     Args:
-        tasks: with their readers.
+        tasks: tasks with their readers.
         settings: the settings of the audit.
         say: shows a sentence.
 
@@ -117,7 +117,7 @@ def theme_shares(text: str, study: str) -> dict[str, float]:
 
     Args:
         text: the text of an answer.
-        study: that lists the words of each theme.
+        study: the study that lists the words of each theme.
 
     Returns:
         Percent of the words by theme; NaN for a text without words.

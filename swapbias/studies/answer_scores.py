@@ -196,7 +196,7 @@ def read_completion(prompt: Prompt, text: str, *, cut: bool = False) -> Read:
     A subject of one or two words that ended at the token limit (``cut``) counts as any other does.
 
     Args:
-        prompt: with a blank in one line, and the label of a lexicon.
+        prompt: the prompt with a blank in one line, and the label of a lexicon.
         text: the answer.
         cut: the answer ended at the token limit.
     """

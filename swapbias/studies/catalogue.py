@@ -248,7 +248,7 @@ def as_prompts(rows: Iterable[Mapping[str, Any]]) -> list[Prompt]:
     """Make prompts of rows; columns that a Prompt does not have are left out.
 
     Args:
-        rows: with the columns of a prompt.
+        rows: rows with the columns of a prompt.
     """
     return [Prompt(**{name: row[name] for name in PROMPT_COLUMNS}) for row in rows]
 
@@ -257,7 +257,7 @@ def published_prompts(rows: Iterable[Mapping[str, Any]]) -> list[Prompt]:
     """Make prompts of rows as they are published.
 
     Args:
-        rows: with candidates by name, and chats as ``messages``.
+        rows: rows with candidates by name, and chats as ``messages``.
     """
     return as_prompts(map(_unpublished, rows))
 

@@ -41,7 +41,7 @@ def stated(facts: Iterable[Fact], text: str) -> list[Fact]:
     """List those of the facts that a text states by any of their terms, denied ("denies chest pain") or not.
 
     Args:
-        facts: to look for.
+        facts: facts to look for.
         text: the text of a note or an answer.
     """
     return [fact for fact in facts if any(_pattern(term).search(text) for term in fact.terms)]

@@ -24,7 +24,7 @@ def checked_rows(
     Args:
         corpus: its name.
         number: the number of the config in ``corpus.toml``, from 0.
-        config: as declared.
+        config: the config as declared.
         rows: makes its rows.
 
     Raises:
@@ -44,7 +44,7 @@ def checked_table(corpus: str, number: int, config: DeclaredConfig, path: Path) 
     Args:
         corpus: its name.
         number: the number of the config in ``corpus.toml``, from 0.
-        config: as declared.
+        config: the config as declared.
         path: the path of the table.
 
     Raises:

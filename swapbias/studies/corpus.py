@@ -214,11 +214,11 @@ def declared_corpus(
 
     Args:
         name: the name of the corpus, and of its folder.
-        rows: by the name of a config the function that makes its rows; any other config is the table of its name in
+        rows: the function that makes its rows, by the name of a config; any other config is the table of its name in
             the folder.
         study: the study that reads the corpus, or the name of the file in the folder that declares it, if it is
             there; None: no study.
-        lexicons: by name the functions that read its word lists.
+        lexicons: the functions that read its word lists, by name.
         released: outputs that the authors of the study released.
         local: a function that makes the configs from a folder of the user's.
 

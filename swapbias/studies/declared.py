@@ -71,7 +71,7 @@ class Declaration:
         """Give the line of a value: of its key, of the table that it is taken from, else of the table around it.
 
         Args:
-            key_path: to the value.
+            key_path: the key path to the value.
             value: a text in it, where it is a list; its line is given, where it stands on one of its own.
         """
         start = self._known_line(key_path)
@@ -104,8 +104,8 @@ class Declaration:
         """Make a fault of a sentence about a value.
 
         Args:
-            key_path: to the value.
-            sentence: without file and line.
+            key_path: the key path to the value.
+            sentence: the sentence without file and line.
             value: a text in a list, whose line is given.
         """
         line = self.line(key_path, value)
@@ -127,8 +127,8 @@ def unknown_names(
     """Find names that are none of those there are, with the nearest of these.
 
     Args:
-        key_path: to the value that names them.
-        names: the names of the value.
+        key_path: the key path to the value that names them.
+        names: the names that the value holds.
         existing: those there are.
         thing: what they are names of, for sentences.
     """
@@ -212,7 +212,7 @@ def validate(
     Args:
         declaration: where the values stand.
         of_class: a pydantic class.
-        values: as parsed.
+        values: values as parsed.
 
     Returns:
         The object, None where a value is wrong; and every fault, in the order of lines.

@@ -51,7 +51,7 @@ def read_options(declared: Any, key: str) -> Any:
 
     Args:
         declared: the value of the key.
-        key: for errors.
+        key: the key, for errors.
 
     Raises:
         ValueError: one cannot be read, or all count the same, so that no gap could show.

@@ -109,7 +109,7 @@ def with_tables(study: Study, of_tables: Mapping[str, Any]) -> Study:
     """Give the experiments of a study what they take from tables.
 
     Args:
-        study: without these values.
+        study: the study without these values.
         of_tables: values by the name of the field.
 
     Raises:

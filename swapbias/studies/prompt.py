@@ -71,19 +71,28 @@ PROMPT_COLUMNS = tuple(column.name for column in fields(Prompt))
 
 
 @cache
-def prompt_meanings() -> dict[str, str]:
-    """Return the meaning of each column of a prompt, as the docstring under its field has it.
+def field_meanings(record: type) -> Mapping[str, str]:
+    """Return the docstring under each field of a class on one line, by the name of the field.
 
-    They are read from the source, as ``python -OO`` drops docstrings.
+    They are read from the source, where alone they stand.
+
+    Args:
+        record: a class at the top of a module.
     """
-    (definition,) = ast.parse(inspect.getsource(Prompt)).body
+    (definition,) = ast.parse(inspect.getsource(record)).body
     assert isinstance(definition, ast.ClassDef)
     meanings = {}
-    for column, docstring in pairwise(definition.body):
-        if not isinstance(column, ast.AnnAssign) or not isinstance(docstring, ast.Expr):
+    for field, docstring in pairwise(definition.body):
+        if not isinstance(field, ast.AnnAssign) or not isinstance(docstring, ast.Expr):
             continue
-        if isinstance(column.target, ast.Name) and isinstance(docstring.value, ast.Constant):
-            meanings[column.target.id] = " ".join(str(docstring.value.value).split())
+        if isinstance(field.target, ast.Name) and isinstance(docstring.value, ast.Constant):
+            meanings[field.target.id] = " ".join(str(docstring.value.value).split())
+    return meanings
+
+
+def prompt_meanings() -> dict[str, str]:
+    """Return the meaning of each column of a prompt."""
+    meanings = dict(field_meanings(Prompt))
     meanings[MESSAGES] = "what the model reads, turn by turn, as `apply_chat_template` takes it"
     return meanings
 
@@ -145,7 +154,7 @@ def placebo(row: Mapping[str, Any], wording: str, text: str) -> Row:
     Args:
         row: the row of the prompt; its group becomes ``side``.
         wording: the number of the wording.
-        text: in that wording.
+        text: the text in that wording.
     """
     return {
         **row,
@@ -162,7 +171,7 @@ def column(rows: Iterable[Mapping[str, Any]], name: str, missing: str = "") -> I
     """Give the values of a column, in the order of the rows.
 
     Args:
-        rows: in order.
+        rows: rows in order.
         name: the name of the column.
         missing: the value of rows that do not have it.
     """

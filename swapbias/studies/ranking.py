@@ -22,7 +22,7 @@ def drawn_names(names: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """Draw as many names of each group as fill whole blocks, in an order drawn once.
 
     Args:
-        names: the names of each group.
+        names: names by their group.
 
     Returns:
         Names in their order by group; none where a group has too few.
@@ -70,7 +70,7 @@ def shown_cvs(cvs: Sequence[str]) -> str:
     """Write CVs as one text, each with ``<hr>`` after it.
 
     Args:
-        cvs: in the order in which they are shown.
+        cvs: CVs in the order in which they are shown.
     """
     return "".join(f"{cv}<hr>\n" for cv in cvs)
 

@@ -199,7 +199,7 @@ def fingerprint(rows: Iterable[Mapping[str, str]]) -> str:
     """Compute the sha256 over rows in order: it changes with any edit of tables or of the code that builds rows.
 
     Args:
-        rows: in order.
+        rows: rows in order.
     """
     digest = hashlib.sha256()
     for row in rows:
@@ -410,7 +410,7 @@ class Lexicon:
         """Give the label of each word.
 
         Args:
-            words: without blanks at their ends.
+            words: words without blanks at their ends.
             uncased: whether the model's vocabulary has no upper case.
         """
         proper = self.proper

@@ -82,7 +82,7 @@ def swap_accuracy(
     (0.667, 1.0, 0.0)
 
     Args:
-        texts: as they are, (n,).
+        texts: texts as they are, (n,).
         counterfactuals: what they should become, (n,).
         swapped: what the swapper made of them, (n,).
         genders: ``male`` or ``female``, of each patient; of others no pronouns are counted.
@@ -169,7 +169,7 @@ def evaluate(swapper: "Swapper", notes: Sequence[Mapping[str, Any]]) -> list[Swa
     Of all notes, and of three fourths, half and a fourth of them: those of least doubt (``Swapped.doubt``).
 
     Args:
-        swapper: with ``whose="patient"``.
+        swapper: the swapper with ``whose="patient"``.
         notes: rows of ``gold_notes``.
     """
     gold = "counterfactual" if swapper.spouses == "swap" else "counterfactual_keep"

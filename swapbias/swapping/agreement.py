@@ -161,7 +161,7 @@ def begins_with_vowel(text: str) -> bool | None:
     [True, True, False, True, False, False, None]
 
     Args:
-        text: which begins with the word.
+        text: the text which begins with the word.
     """
     spoken = pattern("spoken").match(text)
     return None if spoken is None else bool(pattern("vowel").match(spoken[1]))

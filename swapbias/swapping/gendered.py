@@ -73,9 +73,9 @@ def replacement_by_rules(term: str, before: str, after: str) -> str:
     ('yes', 'no')
 
     Args:
-        term: as written.
-        before: at most ``NEAR`` characters of its row before it.
-        after: at most ``NEAR`` characters of its row after it.
+        term: the term as written.
+        before: the before at most ``NEAR`` characters of its row before it.
+        after: the after at most ``NEAR`` characters of its row after it.
 
     Returns:
         ``REPLACED``, ``STAYS``, or the word that it becomes.

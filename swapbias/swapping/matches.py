@@ -110,7 +110,7 @@ class Matcher:
         """Prepare for terms, distinguished by their number.
 
         Args:
-            terms: in lower case.
+            terms: terms in lower case.
             beside_digits: those that may touch a digit ("45F").
         """
         self._beside_digits = np.array([term in beside_digits for term in terms], dtype=bool)

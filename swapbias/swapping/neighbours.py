@@ -23,7 +23,7 @@ def word_class(word: str) -> str:
     """Return the class of a word.
 
     Args:
-        word: in lower case.
+        word: the word in lower case.
 
     Returns:
         ``none`` (start or end of the text), ``closed``, ``digit``, ``punctuation`` or ``open``.
@@ -39,7 +39,7 @@ def verb_class(word: str) -> str:
     """Return what the word before a pronoun does with a person: ``give``, ``make`` or ``other``.
 
     Args:
-        word: in lower case.
+        word: the word in lower case.
     """
     if word in _GIVE:
         return "give"
@@ -59,7 +59,7 @@ def word_kind(word: str) -> str:
     ('a', 'nvs', 'na', 'closed')
 
     Args:
-        word: in lower case.
+        word: the word in lower case.
     """
     kind = word_class(word)
     if kind != "open":
@@ -79,7 +79,7 @@ def is_past(word: str | None) -> bool:
     """Tell whether a word is a past tense and no adjective: "visited", but not "adopted" or "deceased".
 
     Args:
-        word: in lower case; None for a removed name.
+        word: the word in lower case; None for a removed name.
     """
     if not word or word in _kinds():
         return False

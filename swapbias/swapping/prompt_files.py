@@ -52,11 +52,13 @@ def open_study(
         source: a folder with ``study.toml`` (see ``swapbias study new``), or one table with the columns ``text``,
             ``group`` and ``pair`` (see docs/own.md): a CSV, TSV, JSON lines or Parquet file, a folder of them (also
             that of a swap in pairs), a DataFrame or a Dataset.
-        reference, group: of a table: the group that is subtracted, and the one compared with it (each other one).
+        reference: only for a table: the group that is subtracted.
+        group: only for a table: the group that is compared with it; blank: each other one.
         lexicon: only for a table: a CSV file with the columns ``word`` and ``group``, counted at ``<mask>``.
         name: name of the study; by default that of the file, or ``prompts``.
         origin: where it comes from, for the manifest of a run (``OWNER/NAME@commit``).
-        unit, range: of a table: what the score of a classifier or function is, and its least and largest value.
+        unit: only for a table: what the score of a classifier or function is.
+        range: only for a table: the least and the largest value of that score; None: not said.
         fixed: only for a table: columns whose levels the claim is about; others that recur over pairs are a sample.
         shared_fills: only for a table: let a name or word stand for two groups, as "she" in stereotypes and others.
 

@@ -57,7 +57,7 @@ class Resolver(Protocol):
         """Return whose each gendered word is.
 
         Args:
-            notes: with their words, (n,).
+            notes: notes with their words, (n,).
 
         Returns:
             For each note the class (``CLASSES``) of each word, in order; None where no answer can be read.
@@ -112,7 +112,7 @@ class ChatResolver:
         """Return whose each gendered word is, as ``Resolver``.
 
         Args:
-            notes: with their words, (n,).
+            notes: notes with their words, (n,).
         """
         scored = self._scorer.score([_prompt(number, note) for number, note in enumerate(notes)])
         self._scorer.log.clear()
@@ -181,7 +181,7 @@ class TokenResolver:
         Args:
             model: a model of ``transformers``.
             tokenizer: the model's tokenizer.
-            name: in manifests.
+            name: the name in manifests.
             batch_size: windows that are classified at once.
 
         Raises:
@@ -203,7 +203,7 @@ class TokenResolver:
         """Return whose each gendered word is, as ``Resolver``; a word that no window holds is not read.
 
         Args:
-            notes: with their words, (n,).
+            notes: notes with their words, (n,).
         """
         inputs = [
             (number, encoded, words)
@@ -247,7 +247,7 @@ def windows(
 
     Args:
         tokenizer: the model's tokenizer.
-        note: with its words.
+        note: the note with its words.
         limit: tokens that the model reads.
 
     Returns:
@@ -287,7 +287,7 @@ def resolve(
     Args:
         resolver: the model.
         block: the texts and words.
-        decisions: by the rules.
+        decisions: decisions by the rules.
         spouses: whether words for the patient's spouse are swapped (``swap``) or stay (``keep``).
 
     Returns:

@@ -66,7 +66,7 @@ def filled(text: str) -> str:
     """Return a regular expression in which names are replaced.
 
     Args:
-        text: in which ``%name%`` stands for the pattern or the words (one of them) of that name.
+        text: the text in which ``%name%`` stands for the pattern or the words (one of them) of that name.
     """
     return re.sub(r"%(\w+)%", _replacement, text)
 
@@ -84,7 +84,7 @@ def pattern(name: str) -> re.Pattern[str]:
     """Return a pattern that the rules of swapping look for beside a word.
 
     Args:
-        name: in ``patterns.csv``.
+        name: the name in ``patterns.csv``.
     """
     text, ignores_case = _patterns()[name]
     return re.compile(filled(text), re.IGNORECASE if ignores_case else 0)
@@ -95,7 +95,7 @@ def byte_pattern(name: str) -> re.Pattern[bytes]:
     """Return ``pattern`` for bytes.
 
     Args:
-        name: in ``patterns.csv``.
+        name: the name in ``patterns.csv``.
     """
     of_text = pattern(name)
     return re.compile(of_text.pattern.encode(), of_text.flags & re.IGNORECASE)
@@ -124,7 +124,7 @@ def rules(name: str, word: str, *, of_bytes: bool = False) -> Sequence[tuple[Any
 
     Args:
         name: name of the table in ``gender_lexicon``.
-        word: in lower case, or a name of words.
+        word: the word in lower case, or a name of words.
         of_bytes: the patterns are looked for in bytes, not in text.
 
     Returns:

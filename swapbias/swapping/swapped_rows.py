@@ -75,7 +75,7 @@ class Totals:
         """Read ``counts``, by way of JSON.
 
         Args:
-            counts: by name.
+            counts: counts by name.
         """
         values: dict[str, Any] = {
             name: Counter(value) if isinstance(value, dict) else value
@@ -92,7 +92,7 @@ def by_count(counts: Counter[str]) -> list[tuple[str, int]]:
     """Return names and counts by falling count.
 
     Args:
-        counts: by name.
+        counts: counts by name.
     """
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 

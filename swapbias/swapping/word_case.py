@@ -15,7 +15,7 @@ def in_case(word: str, case: int) -> str:
     ('The patient', 'SHE', 'ms')
 
     Args:
-        word: as the table has it.
+        word: the word as the table has it.
         case: ``LOWER``, ``CAPITAL`` or ``UPPER``.
     """
     if case == LOWER:

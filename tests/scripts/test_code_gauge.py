@@ -48,12 +48,33 @@ def figures_of(tmp_path, code):
             0,
         ),
         (
+            "public functions without Args",
+            'def f(row, rows):\n    """F.\n\n    Args:\n        row: R.\n    """\n',
+            1,
+        ),
+        (
+            "public functions without Args",
+            'def f(row):\n    """F.\n\n    Args:\n        row: R.\n        old: O.\n    """\n',
+            1,
+        ),
+        (
             "public fields without their meaning",
             'class A:\n    a: int\n    """Number of it."""\n    b: int\n',
             1,
         ),
     ],
-    ids=["bindings", "bools", "loops", "names", "docstring", "no Args", "Args", "fields"],
+    ids=[
+        "bindings",
+        "bools",
+        "loops",
+        "names",
+        "docstring",
+        "no Args",
+        "Args",
+        "one left out",
+        "one renamed",
+        "fields",
+    ],
 )
 def test_counted_places(tmp_path, figure, code, count):
     """Each figure counts the places of its fault and no others."""

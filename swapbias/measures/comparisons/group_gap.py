@@ -28,7 +28,7 @@ class GroupGap(Comparison):
             scores: shape (rows,), NaN where a row has none.
             groups: shape (rows,): the index of each row's group in ``weights``.
             pairs: shape (rows,): the number of each row's pair, from 0 in the order of the first rows.
-            weights: by name the weight of each group's score; 1 and -1 for the gap between two.
+            weights: the weight of each group's score, by name; 1 and -1 for the gap between two.
         """
         return ComparedUnits(np.arange(len(scores)), scores, groups, tuple(weights.values()))
 

@@ -145,7 +145,7 @@ def reading_of(
 
     Args:
         prompt: the prompt of the answer.
-        answer: as it stands in the log.
+        answer: the answer as it stands in the log.
         read: gives the score of a text and further score columns.
 
     Returns:
@@ -164,7 +164,7 @@ def without_text(prompt: Prompt, answer: Answer, read: answer_scores.AnswerReade
 
     Args:
         prompt: the prompt of the answer.
-        answer: as it came.
+        answer: the answer as it came.
         read: gives the score of a text and further score columns.
 
     Returns:
@@ -181,7 +181,7 @@ def as_scored(prompt: Prompt, answer: Answer, read: answer_scores.AnswerReader) 
 
     Args:
         prompt: the row.
-        answer: as it stands in the log.
+        answer: the answer as it stands in the log.
         read: gives the score of a text and further score columns.
 
     Returns:

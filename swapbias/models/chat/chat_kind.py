@@ -93,7 +93,7 @@ class Chat(Kind):
 
         Args:
             model: the name of the chat model.
-            experiment: that it reads.
+            experiment: the experiment that it reads.
             request: names service and scorer.
         """
         chat = request.of(ChatOptions)

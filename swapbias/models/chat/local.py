@@ -186,7 +186,7 @@ class LocalChatScorer(AnsweringScorer):
         """Return log-probabilities of options as the answer's beginning, summed over the ways to write each.
 
         Args:
-            prompts: with candidates.
+            prompts: prompts with candidates.
             on_progress: called with the number of further prompts that are done.
 
         Returns:

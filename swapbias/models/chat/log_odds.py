@@ -35,7 +35,7 @@ def score_options(
 
     Args:
         option_log_probs: gives log-probabilities of the options.
-        prompts: with candidates.
+        prompts: prompts with candidates.
         on_progress: called with the number of further prompts that are done.
 
     Returns:
@@ -62,7 +62,7 @@ def orders(prompt: Prompt) -> list[Ordered]:
     """Return a prompt in the order of its options, and in the reverse one.
 
     Args:
-        prompt: with candidates.
+        prompt: the prompt with candidates.
 
     Returns:
         Letters and options that count nothing keep their places. One order, where the text has an option twice or
@@ -91,7 +91,7 @@ def lettered(prompt: Prompt) -> bool:
     """Return whether the options of a prompt have letters, which answer for them then.
 
     Args:
-        prompt: with candidates.
+        prompt: the prompt with candidates.
 
     Returns:
         True for letters in round brackets.
@@ -158,7 +158,7 @@ def names_of(prompt: Prompt) -> list[str]:
     """Return what a model answers for each option of a prompt.
 
     Args:
-        prompt: with candidates.
+        prompt: the prompt with candidates.
 
     Returns:
         Letters, or texts of a prompt without letters.
@@ -175,8 +175,8 @@ def option_of(token: str, prompt: Prompt) -> int | None:
     It is read as sampled answers are: in any case, with blanks, quotes and end punctuation around it.
 
     Args:
-        token: as a tokenizer or a service writes it.
-        prompt: with candidates.
+        token: the token as a tokenizer or a service writes it.
+        prompt: the prompt with candidates.
 
     Returns:
         None where it names none.
@@ -195,8 +195,8 @@ def begun_by(token: str, prompt: Prompt) -> list[int]:
     """Return the indices of the options that go on after a token: it is their first word of several.
 
     Args:
-        token: as a tokenizer or a service writes it.
-        prompt: with candidates.
+        token: the token as a tokenizer or a service writes it.
+        prompt: the prompt with candidates.
 
     Returns:
         None of a prompt with letters.
@@ -215,8 +215,8 @@ def shown_log_probs(prompt: Prompt, tokens: Sequence[tuple[str, float]]) -> Opti
     option alone; it counts as not shown where it may begin another option as well.
 
     Args:
-        prompt: with candidates.
-        tokens: with their natural logs.
+        prompt: the prompt with candidates.
+        tokens: tokens with their natural logs.
 
     Returns:
         None where the tokens are ``overfull``.
@@ -242,7 +242,7 @@ def overfull(tokens: Sequence[tuple[str, float]]) -> bool:
     """Return whether first tokens have more than the whole probability: these are no log-probabilities.
 
     Args:
-        tokens: with their natural logs.
+        tokens: tokens with their natural logs.
 
     Returns:
         True where they sum to more than 1.
@@ -259,7 +259,7 @@ def core(token: str) -> str:
     ['a', 'a', 'a', 'a', 'a', 'as', 'she']
 
     Args:
-        token: as a tokenizer or a service writes it.
+        token: the token as a tokenizer or a service writes it.
 
     Returns:
         A word or blank.

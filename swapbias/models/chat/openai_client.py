@@ -72,7 +72,7 @@ class ChatScorer(AnsweringScorer):
         """Return log-probabilities of options by the likeliest first tokens of an answer.
 
         Args:
-            prompts: with candidates.
+            prompts: prompts with candidates.
             on_progress: called with the number of further prompts that are done.
 
         Returns:

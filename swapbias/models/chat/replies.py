@@ -100,7 +100,7 @@ def error_in(reply: Any) -> Any:
     """Return the error in a reply of status 200.
 
     Args:
-        reply: as parsed from JSON.
+        reply: the reply as parsed from JSON.
 
     Returns:
         The error as the service gives it; None where the reply begins with an answer.
@@ -309,7 +309,7 @@ def about_prompt(error: Any, status: int) -> str:
     """Return whether an error is about the text of one prompt.
 
     Args:
-        error: as the service gives it.
+        error: the error as the service gives it.
         status: the HTTP status; 0: there is none.
 
     Returns:
@@ -329,7 +329,7 @@ def is_spent_quota(error: Any, status: int) -> bool:
     """Return whether an error says that the user's quota is spent, which no waiting brings back.
 
     Args:
-        error: as the service gives it.
+        error: the error as the service gives it.
         status: the HTTP status; 0: there is none.
 
     Returns:

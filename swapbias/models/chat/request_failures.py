@@ -33,7 +33,7 @@ def status_in(error: Any) -> int:
     """Return the status of HTTP that an error in a reply has as its code.
 
     Args:
-        error: as the service gives it.
+        error: the error as the service gives it.
 
     Returns:
         400 to 599; 0: none.
@@ -47,7 +47,7 @@ def fewer_tops(trouble: RequestTrouble, body: Mapping[str, Any]) -> int:
     """Return the number of first tokens to ask for where a service refuses so many.
 
     Args:
-        trouble: the trouble of the request.
+        trouble: what went wrong with the request.
         body: the body of the request.
 
     Returns:
@@ -69,7 +69,7 @@ def service_error(failure: Failure, scorer: AnsweringScorer) -> ServiceError:
 
     Args:
         failure: the first of a pass.
-        scorer: whose request it was.
+        scorer: the scorer whose request it was.
 
     Returns:
         A ServiceUsageError for a wrong key or model.

@@ -69,7 +69,7 @@ class RequestPass:
         """Prepare a pass.
 
         Args:
-            scorer: whose requests are sent and whose log gets the answers.
+            scorer: the scorer whose requests are sent and whose log gets the answers.
             key: the API key of the service.
         """
         self.scorer = scorer
@@ -269,7 +269,7 @@ class RequestPass:
         """Yield the answers of one reply; where there are fewer than trials, the others are requested in their turn.
 
         Args:
-            reply: that ``error_in`` found no error in.
+            reply: the reply that ``error_in`` found no error in.
             trials: prompts by answer key, the trials of the request.
 
         Yields:
@@ -318,10 +318,10 @@ class RequestPass:
         """Return the answer of a choice.
 
         Args:
-            choice: that ``error_of_choice`` found no error in.
+            choice: the choice that ``error_of_choice`` found no error in.
             key: the answer key of the request.
             prompt: the prompt of the request.
-            usage: as the reply has it.
+            usage: the usage as the reply has it.
 
         Returns:
             An answer, or the words of a refusal.
@@ -425,7 +425,7 @@ class RequestPass:
         """Return whether no retry helps.
 
         Args:
-            response: as ``after`` has changed it.
+            response: the response as ``after`` has changed it.
 
         Returns:
             True where the text is refused, or the quota is spent.

@@ -127,7 +127,7 @@ class ContextualVectors(Features):
         """Return words about as frequent as this one, by their token ids, which rank them by frequency.
 
         Args:
-            word: in any case.
+            word: the word in any case.
 
         Returns:
             Whole lower-case words whose token id is within a factor 1.5 of the word's.

@@ -72,7 +72,7 @@ class Features(Immutable):
         """Return words about as frequent as this one.
 
         Args:
-            word: in any case.
+            word: the word in any case.
 
         Returns:
             Lower-case words; every word where ``identity["frequency"]`` is unknown.

@@ -89,7 +89,7 @@ class StaticVectors(Features):
         """Return the index of a word in the file.
 
         Args:
-            word: as written; in lower case where the file lacks it so.
+            word: the word as written; in lower case where the file lacks it so.
 
         Returns:
             A row of the vectors; None for an unknown word.
@@ -133,7 +133,7 @@ class StaticVectors(Features):
         """Return words about as frequent as this one.
 
         Args:
-            word: in any case.
+            word: the word in any case.
 
         Returns:
             Lower-case words of a rank within a factor 1.5 of the word's; all where ranks are unknown.

@@ -221,7 +221,7 @@ class Engine:
         """Say which texts are read together.
 
         Args:
-            lengths: in tokens, one for each text.
+            lengths: lengths in tokens, one for each text.
 
         Returns:
             Indices of the texts of each batch; every text is in one.

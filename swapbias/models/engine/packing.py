@@ -50,7 +50,7 @@ def rows_of(lengths: Sequence[int], room: int) -> list[list[int]]:
     [[0, 2], [1], [3]]
 
     Args:
-        lengths: in tokens, one for each text.
+        lengths: lengths in tokens, one for each text.
         room: tokens of a row at most, except a row of one text.
 
     Returns:

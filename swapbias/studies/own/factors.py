@@ -52,7 +52,7 @@ def column_of(name: str, *, is_ranking: bool = False) -> str:
     """Give the column of prompts that a declaration calls by the name of its table's column.
 
     Args:
-        name: in the declaration.
+        name: the name in the declaration.
         is_ranking: whether the prompts are rankings of candidates.
     """
     if name == "pair":
@@ -79,7 +79,7 @@ def own_columns(prompts: pd.DataFrame) -> list[str]:
     """List the columns of prompts that their tables have, which hold something.
 
     Args:
-        prompts: with the columns of their tables, and those that were added.
+        prompts: prompts with the columns of their tables, and those that were added.
     """
     return [column for column in prompts if column not in _BESIDE and (prompts[column] != "").any()]
 
@@ -88,7 +88,7 @@ def constant_columns(prompts: pd.DataFrame, columns: Iterable[str]) -> list[str]
     """List those of the columns that have one value in each pair.
 
     Args:
-        prompts: with ``pair_id``.
+        prompts: prompts with ``pair_id``.
         columns: the columns of the prompts.
     """
     pairs = prompts["pair_id"].nunique()
@@ -280,7 +280,7 @@ def slices_of(
     """List the columns that findings are broken down by: those declared, else those of few values.
 
     Args:
-        prompts: with ``pair_id`` and the columns of their tables.
+        prompts: prompts with ``pair_id`` and the columns of their tables.
         declared: slices of the declaration.
         is_ranking: whether the prompts are rankings of candidates, which are broken down by job alone.
     """

@@ -104,7 +104,7 @@ def filled_pairs(rows: pd.DataFrame, group: str, reference: str) -> FilledPairs:
     """Find the fills of each pair of two groups, and which of them are a sample.
 
     Args:
-        rows: with ``pair_id``, ``group``, ``text`` and ``template``, perhaps with ``name``.
+        rows: rows with ``pair_id``, ``group``, ``text`` and ``template``, perhaps with ``name``.
         group: the one that is compared.
         reference: the one that is subtracted.
     """

@@ -79,7 +79,7 @@ class Parsed:
         """Give file and line of a key of the declaration.
 
         Args:
-            key: without its section.
+            key: the key without its section.
             value: a text in the list of the key, whose line is given where it stands on one of its own.
         """
         paths = (path for path in self.declaration.lines if path[-1] == key)

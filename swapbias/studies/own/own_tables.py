@@ -131,7 +131,7 @@ def unique_names(texts: Iterable[str], most: int = 40) -> list[str]:
     """Make a readable name of each text: ``non_binary``, and ``non_binary_2`` for a later one that is alike.
 
     Args:
-        texts: in order.
+        texts: texts in order.
         most: letters of a name, without the number.
     """
     names: list[str] = []

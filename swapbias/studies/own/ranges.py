@@ -16,7 +16,7 @@ def read_range(ends: Range) -> tuple[float, ...]:
     """Read the ends of a range.
 
     Args:
-        ends: as a user gives them.
+        ends: ends as a user gives them.
 
     Returns:
         The smaller and the larger number; nothing where there are none.

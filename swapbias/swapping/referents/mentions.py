@@ -81,7 +81,7 @@ class Mentions:
             kinds: the kind of each word, (n,).
             sides: 0 or 1 of each word, (n,).
             term_is_plural: whether each term names several persons, (terms,).
-            owners: whose gender each noun shows, as indices into ``OWNERS``, (n,).
+            owners: owners whose gender each noun shows, as indices into ``OWNERS``, (n,).
             cue_kinds: the kind of person by the number of a cue's term.
         """
         names_person = (kinds != PRONOUN) & (owners != OF_NO_PERSON) & (owners != OF_BOTH)
