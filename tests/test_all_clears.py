@@ -98,9 +98,9 @@ def test_equal_pairs_need_72(pairs, verdict, code):
     run = audited(even, prompts(pairs), name="even")
     assert primary(run)["verdict"] == verdict
     assert check_run(run.run.folder).code == code
-    said = "all 71 pairs about female and male score the same, but 72 are needed to rule out a gap of 5 points"
-    assert (said in " ".join(str(run).split())) == (code == 3)
-    assert (said in check(run.run.folder).output) == (code == 3)
+    text = "all 71 pairs about female and male score the same, but 72 are needed to rule out a gap of 5 points"
+    assert (text in " ".join(str(run).split())) == (code == 3)
+    assert (text in check(run.run.folder).output) == (code == 3)
 
 
 def test_pairs_of_few_templates():
@@ -159,9 +159,9 @@ def test_repeated_texts(columns, tmp_path):
     once = audited(noisy, prompts(3))
     again = audited(noisy, prompts(3, times=40, **columns), out=tmp_path / "run")
     assert numbers(again) == pytest.approx(numbers(once))
-    said = "prompts classifier: 117 of 120 pairs repeat another pair's texts and count once."
-    assert check(tmp_path / "run").output.splitlines()[1] == said
-    assert json.loads(check(tmp_path / "run", "--json").output)["notes"] == [said]
+    text = "prompts classifier: 117 of 120 pairs repeat another pair's texts and count once."
+    assert check(tmp_path / "run").output.splitlines()[1] == text
+    assert json.loads(check(tmp_path / "run", "--json").output)["notes"] == [text]
     prompts(3, times=40).to_csv(tmp_path / "prompts.csv", index=False)
     own = (
         "--prompts",
@@ -171,7 +171,7 @@ def test_repeated_texts(columns, tmp_path):
         "--out",
         tmp_path / "typed",
     )
-    assert said in check("vader", *own, command="audit").output
+    assert text in check("vader", *own, command="audit").output
 
 
 def test_repeated_texts_in_comparison():

@@ -124,8 +124,8 @@ def test_cluster_by_address(monkeypatch, tmp_path):
             list(squares(tmp_path, engine, 1))
     with ChatServer(lambda prompt: "mechanic") as server:  # asked by the command itself
         chat = ChatOptions(model="tiny", base_url=server.base_url, trials=1)
-        asked = Settings(studies=("adjective_coreference",), limit=8, options=(chat,))
-        start(asked, tmp_path / "chat", **QUIET, draw=False, engine=RAY)
+        settings = Settings(studies=("adjective_coreference",), limit=8, options=(chat,))
+        start(settings, tmp_path / "chat", **QUIET, draw=False, engine=RAY)
         assert len(server.requests) == 8
     assert tried == ["local", "ended", "head:6379", "ended"]
 
@@ -187,13 +187,13 @@ def test_unequal_worker(monkeypatch, tmp_path):
     )
     manifest = start(settings, tmp_path / "run", **QUIET, draw=False)[0].manifest()
     assert part_scorer({"manifest": manifest, "studies": {}})
-    for name, told in (
+    for name, sentence in (
         ("corpora", "has other prompts or word lists"),
         ("models", "another version of"),
     ):
         first, *others = manifest[name]
         changed = {**manifest, name: [{**first, "sha256": "0" * 64}, *others]}
-        with pytest.raises(UsageError, match=told):
+        with pytest.raises(UsageError, match=sentence):
             part_scorer({"manifest": changed, "studies": {}})
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TOKENIZERS_PARALLELISM"):
         monkeypatch.setenv(name, "1")  # back to what it was
@@ -447,8 +447,8 @@ def test_ray_files_hold_no_note(cluster, tmp_path):
 def test_swapped_notes_on_a_cluster(cluster, tmp_path):
     """A cluster swaps credentialed notes, and no file of Ray holds a word of them."""
     (tmp_path / "own.csv").write_text(OWN_NOTES)
-    asked = ["swap", "own.csv", "--credentialed", "--out", "swapped", "-M", "engine=ray"]
-    done = python(tmp_path, "-m", "swapbias", *asked, "-M", f"address={cluster.address}")
+    arguments = ["swap", "own.csv", "--credentialed", "--out", "swapped", "-M", "engine=ray"]
+    done = python(tmp_path, "-m", "swapbias", *arguments, "-M", f"address={cluster.address}")
     assert done.returncode == 0, done.stderr
     assert SECRET not in done.stdout + done.stderr
     assert SECRET in str(pq.read_table(tmp_path / "swapped" / "data")["text"].to_pylist())

@@ -197,8 +197,8 @@ def test_unanimous_units_of_group_gap():
     found = primary_findings(disaggregate(rows, study, expected={}))
     whole = next(one for one in found if one.measure == "group_spread")
     assert whole.estimate.p_adjusted < 0.01
-    said = " ".join(render_terminal(found).split())
-    assert "no difference among" not in said
+    text = " ".join(render_terminal(found).split())
+    assert "no difference among" not in text
     first = next(one for one in found if one.contrast == "female - male")
     assert first.verdict == "gap"
 
@@ -278,11 +278,11 @@ def test_equal_scores_of_three_groups(count, word, code):
         return 0.3 + 0.4 * numbered([f"x {pair}"])[0]
 
     found = of_three_groups(count, even_score)
-    said = " ".join(render_terminal(found).split())
-    assert f"{word.upper()} m scores the 3 groups the same." in said
-    assert "may be chance" not in said
+    text = " ".join(render_terminal(found).split())
+    assert f"{word.upper()} m scores the 3 groups the same." in text
+    assert "may be chance" not in text
     if code:
-        assert "hardly vary over too few pairs to rule out a gap of 5 points" in said
+        assert "hardly vary over too few pairs to rule out a gap of 5 points" in text
     assert check_gaps(found).code == code
 
 
@@ -366,11 +366,11 @@ def test_zero_difference_of_equal_gaps(name):
     scores = (rows["group"] == experiment.compares.group).astype(float)
     rows = rows.assign(score=scores, experiment=name, model_id="m")
     found = disaggregate(rows, study, expected={}, robustness=False)
-    said = " ".join(render_terminal(found, verbose=True).split())
-    assert "score the same" not in said
-    assert "groups the same" not in said
-    assert "interval leaves out" not in said  # there is none
-    assert "the gaps difference" not in said
+    text = " ".join(render_terminal(found, verbose=True).split())
+    assert "score the same" not in text
+    assert "groups the same" not in text
+    assert "interval leaves out" not in text  # there is none
+    assert "the gaps difference" not in text
     assert check_gaps(found).code == 3
 
 

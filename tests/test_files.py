@@ -116,17 +116,17 @@ def test_file_system_without_locks(tmp_path, monkeypatch):
 def test_run_in_progress(tmp_path):
     """A run in progress can be neither resumed nor started again."""
     folder = tmp_path / "run"
-    told = []
+    calls = []
 
     def answer(prompt):
         for again in (
             ()
-            if told
+            if calls
             else (lambda: resume(folder, **QUIET), lambda: start(settings, folder, **QUIET))
         ):
             with pytest.raises(UsageError) as raised:
                 again()
-            told.append(str(raised.value))
+            calls.append(str(raised.value))
         return "mechanic"
 
     with ChatServer(answer) as server:
@@ -134,7 +134,7 @@ def test_run_in_progress(tmp_path):
         settings = Settings(studies=("adjective_coreference",), limit=8, options=(chat,))
         run, _ = start(settings, folder, **QUIET)
         assert len(server.requests) == 8
-    assert ["is being worked on by another process" in one for one in told] == [True, True]
+    assert ["is being worked on by another process" in one for one in calls] == [True, True]
     assert run.manifest()["status"] == "complete"
     assert not (folder / LOCK).exists()
 

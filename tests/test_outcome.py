@@ -116,11 +116,11 @@ def test_python_equals_command_line(tmp_path, capsys, monkeypatch, family, study
 def test_folder_pipeline_and_scorer_agree(tmp_path):
     """A folder, a pipeline and a scorer of one model have equal scores."""
     model, tokenizer = loaded("classifier", tmp_path)
-    held = transformers.pipeline("text-classification", model=model, tokenizer=tokenizer)
+    in_memory = transformers.pipeline("text-classification", model=model, tokenizer=tokenizer)
     scorer = swapbias.load_scorer(model, tokenizer=tokenizer)
     scores = [
         audit(one).items("occupation_sentiment")["score"]
-        for one in (tmp_path / "classifier", held, scorer)
+        for one in (tmp_path / "classifier", in_memory, scorer)
     ]
     assert scores[0].equals(scores[1])
     assert scores[0].equals(scores[2])
@@ -368,8 +368,8 @@ def test_assert_below_names_the_gap(tilted):
     """A gap above the margin fails with study, groups, value, interval and margin in the message."""
     with pytest.raises(AssertionError) as failed:
         tilted.assert_below(0.05, study="occupation_sentiment")
-    said = r"occupation_sentiment:control.* women minus men.* −3\d.*\(95 % interval −3.*beyond the margin of 5 points"
-    assert re.search(said, " ".join(str(failed.value).split())), failed.value
+    text = r"occupation_sentiment:control.* women minus men.* −3\d.*\(95 % interval −3.*beyond the margin of 5 points"
+    assert re.search(text, " ".join(str(failed.value).split())), failed.value
     tilted.assert_below(0.5)
     with pytest.raises(
         UsageError, match="The run holds no primary finding of rq1: it has occupation_sentiment"

@@ -276,10 +276,10 @@ PYTHON = [
 )
 def test_wrong_option(words, sentence):
     """A wrong option is named with its value and what is expected."""
-    said, code = command("vader", *words)
-    assert sentence in said
+    output, code = command("vader", *words)
+    assert sentence in output
     assert code == 2
-    assert_plain(said)
+    assert_plain(output)
 
 
 @pytest.mark.parametrize(
@@ -287,18 +287,18 @@ def test_wrong_option(words, sentence):
 )
 def test_wrong_model_setting(pairs, sentence):
     """A wrong KEY=VALUE of -M is named with its value and what is expected."""
-    said, code = command("vader", *(word for pair in pairs for word in ("-M", pair)))
-    assert sentence in said
+    output, code = command("vader", *(word for pair in pairs for word in ("-M", pair)))
+    assert sentence in output
     assert code == 2
-    assert_plain(said)
+    assert_plain(output)
 
 
 @pytest.mark.parametrize(("text", "sentence"), TOML)
 def test_wrong_key_of_a_file(text, sentence, tmp_path):
     """A wrong key of a settings file is named with its line."""
-    said = of_file(tmp_path, text)
-    assert sentence in said
-    assert_plain(said)
+    output = of_file(tmp_path, text)
+    assert sentence in output
+    assert_plain(output)
 
 
 @pytest.mark.parametrize(("change", "sentence"), MANIFEST, ids=lambda case: str(case[0]))
@@ -310,11 +310,11 @@ def test_wrong_setting_of_a_manifest(change, sentence, tmp_path):
         section, _, name = path.rpartition(".")
         (saved[section] if section else saved)[name] = value
 
-    said = of_manifest(tmp_path, changed)
-    assert said.startswith("manifest.json: The manifest's settings are not of this version. ")
-    assert sentence in said
-    assert said.endswith("Start a new run.")
-    assert not PYDANTIC.search(said)
+    text = of_manifest(tmp_path, changed)
+    assert text.startswith("manifest.json: The manifest's settings are not of this version. ")
+    assert sentence in text
+    assert text.endswith("Start a new run.")
+    assert not PYDANTIC.search(text)
 
 
 def test_repeated_key_of_a_manifest(tmp_path):
@@ -327,10 +327,10 @@ def test_repeated_key_of_a_manifest(tmp_path):
 @pytest.mark.parametrize(("options", "sentence"), PYTHON, ids=lambda case: str(case)[:40])
 def test_wrong_argument(options, sentence):
     """A wrong argument of a call is named in the words of Python."""
-    said = raised(swapbias.audit, "vader", **{"studies": STUDY} | options)
-    assert sentence in said
-    assert not re.search(r"--\w|-M ", said)
-    assert_plain(said)
+    text = raised(swapbias.audit, "vader", **{"studies": STUDY} | options)
+    assert sentence in text
+    assert not re.search(r"--\w|-M ", text)
+    assert_plain(text)
 
 
 def test_wrong_options_of_a_scorer():
@@ -338,9 +338,9 @@ def test_wrong_options_of_a_scorer():
     assert raised(LoadOptions, batch_size="8") == (
         "batch_size is '8', expected a whole number of 1 or more. Change batch_size."
     )
-    said = raised(load_scorer, "vader", options={"batch_size": 8})
+    text = raised(load_scorer, "vader", options={"batch_size": 8})
     assert (
-        said
+        text
         == "options is {'batch_size': 8}, expected LoadOptions. Write options=LoadOptions(...)."
     )
     assert "Unknown kind 'sound'" in raised(load_scorer, "vader", kind="sound")
@@ -379,10 +379,10 @@ def test_faults_of_a_file_by_line(tmp_path):
 def test_settings_that_contradict(text, sentence, tmp_path):
     """Settings of a file that contradict each other are named as the file has them."""
     (tmp_path / "audit.toml").write_text(text)
-    said, code = command("--dry-run", tmp_path / "audit.toml")
-    assert said.startswith(f"{tmp_path}/audit.toml: ")
-    assert sentence in said
-    assert not re.search(r"--\w|-M ", said)
+    output, code = command("--dry-run", tmp_path / "audit.toml")
+    assert output.startswith(f"{tmp_path}/audit.toml: ")
+    assert sentence in output
+    assert not re.search(r"--\w|-M ", output)
     assert code == 2
 
 

@@ -62,12 +62,12 @@ def test_stopped_run_in_a_store(bucket, tmp_path, monkeypatch, stop):
     """A stopped run in a store goes on with the scores saved there."""
     monkeypatch.setattr("swapbias.models.classifier.CallableScorer.chunk_rows", 170)
     read = start(SETTINGS, tmp_path / "whole", **QUIET)[0].items("occupation_sentiment")
-    asked = []
+    calls = []
 
     def bar(title, total):
         def advance(done):
-            asked.append(done)
-            if sum(asked) > 500:
+            calls.append(done)
+            if sum(calls) > 500:
                 raise stop
 
         return advance

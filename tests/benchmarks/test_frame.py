@@ -159,13 +159,13 @@ def test_ratios_of_the_readme():
             "one regex, the paper's 11 terms",
         ),
     ]
-    said = (
+    ratios_printed = (
         (ROOT / "README.md")
         .read_text(encoding="utf-8")
         .partition("## Speed and truth")[2]
         .split("\n\n")[1]
     )
-    assert re.findall(r"\b(\d+\.\d) times", said) == [rows[pair] for pair in wanted]
+    assert re.findall(r"\b(\d+\.\d) times", ratios_printed) == [rows[pair] for pair in wanted]
 
 
 def rows_of(title):
@@ -193,7 +193,7 @@ def test_error_rates_on_the_pages():
     passed = shares(gates, 3, "lognormal")
     failed = [shares(gates, 4, effects)[-1] for effects in ("normal", "lognormal")]
     grown = [100 * float(row[4]) for row in rows_of("Gates beside a baseline") if row[1] != row[2]]
-    for page, said in (
+    for page, text in (
         ("README.md", f"calls {min(shipped):.1f} to {max(shipped):.1f} % biased at 0.05"),
         (
             "docs/verdicts.md",
@@ -212,7 +212,7 @@ def test_error_rates_on_the_pages():
         ("docs/gate.md", f"failed at most {failed[0]:.1f} % and {failed[1]:.1f} %"),
         ("docs/gate.md", f"at most {max(grown):.1f} % passed what had grown by the margin"),
     ):
-        assert said in " ".join((ROOT / page).read_text(encoding="utf-8").split()), said
+        assert text in " ".join((ROOT / page).read_text(encoding="utf-8").split()), text
 
 
 def test_tables_of_swappers():

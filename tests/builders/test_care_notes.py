@@ -74,13 +74,13 @@ def test_readings_of_a_summary():
     assert (score, parts["neutral"], parts["source"]) == (0.9, 0.4, 0.9)
     assert parts["need_words"] == pytest.approx(100 * 2 / 6)
     assert parts["length"] == pytest.approx(math.log(6))
-    for said, refused in NO_SUMMARIES:
-        score, parts = read(Prompt(text=f"Note:\n{NOTE}"), said)
+    for output, refused in NO_SUMMARIES:
+        score, parts = read(Prompt(text=f"Note:\n{NOTE}"), output)
         assert (math.isnan(score), parts["unanswered"], parts["refused"]) == (
             True,
             1.0,
             float(refused),
-        ), said
+        ), output
     score, parts = read(
         Prompt(text=f"Note:\n{NOTE}"), "A widow in pain who needs help on the stairs."
     )

@@ -59,21 +59,25 @@ def test_sections_agree_on_the_patient():
         assert patient.acute.youngest <= patient.age <= patient.acute.oldest
         assert all(one.fits(patient.age) for one in patient.chronic)
         assert all(at[text].fits(patient.age) for text in patient.specific.values())
-        told = {slot: patient.value_of(slot) for slot in sorted(SECTIONS) if "." not in slot}
-        assert told["labs"] == patient.value_of("labs")
-        unlike([value.rsplit(" ", 1)[0] for value in told["labs"].split(", ")])  # no sodium twice
+        expected = {slot: patient.value_of(slot) for slot in sorted(SECTIONS) if "." not in slot}
+        assert expected["labs"] == patient.value_of("labs")
+        unlike(
+            [value.rsplit(" ", 1)[0] for value in expected["labs"].split(", ")]
+        )  # no sodium twice
         unlike(
             [
                 tablet.split()[0]
-                for tablet in told["dischargemeds"].split(", ")
+                for tablet in expected["dischargemeds"].split(", ")
                 if tablet[0].isalpha()
             ]
         )
         unlike([line.partition(":")[0] for line in patient.value_of("exam.list").split("\n")])
         for one in patient.chronic:  # what is known is treated, and told of in the course
-            assert TABLES.texts("illness", one.name)[0] in told["pmh"]
-            assert all(text in told["chronic"] for text in TABLES.texts("course", one.name))
-        assert not any(one.rules_out(f"{told['pmh']} {told['psh']}") for one in patient.problems)
+            assert TABLES.texts("illness", one.name)[0] in expected["pmh"]
+            assert all(text in expected["chronic"] for text in TABLES.texts("course", one.name))
+        assert not any(
+            one.rules_out(f"{expected['pmh']} {expected['psh']}") for one in patient.problems
+        )
         slots = (
             "informant",
             "transport",
@@ -83,11 +87,11 @@ def test_sections_agree_on_the_patient():
             "psh",
             *("shift", "general", "home") * 5,
         )
-        said = [again.value_of(slot) for slot in slots]
-        found = [one for text, one in passages.items() if text in said]
+        values = [again.value_of(slot) for slot in slots]
+        found = [one for text, one in passages.items() if text in values]
         unlike([topic for one in found for topic in one.topics])
         assert all(one.fits(again.age, [each.name for each in again.problems]) for one in found)
-        assert "none" not in said[5] or said[5] == "none"
+        assert "none" not in values[5] or values[5] == "none"
     clinic = next(
         one for one in TABLES.templates if "hip fracture" in one.unless
     )  # nobody walks in with one

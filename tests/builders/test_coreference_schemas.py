@@ -73,13 +73,13 @@ def test_gaps_that_follow_share_of_women():
 
 def test_choice_by_letter_or_name():
     """A choice is read by its letter or by the name of the person."""
-    asked = as_prompts(
+    prompts = as_prompts(
         [row for row in config_rows(NAME, "choices") if row["prompt_id"].startswith("technician")]
     )
     technician, someone = (
-        next(one for one in asked if one.construct == who) for who in ("participant", "someone")
+        next(one for one in prompts if one.construct == who) for who in ("participant", "someone")
     )
-    assert [read_option(technician, said)[0] for said in ("A", "The customer.", "(B)")] == [1, 0, 0]
+    assert [read_option(technician, text)[0] for text in ("A", "The customer.", "(B)")] == [1, 0, 0]
     assert read_option(someone, "someone")[0] == 0
     unsure = read_option(technician, "C")
     assert math.isnan(unsure[0])

@@ -51,18 +51,19 @@ CLAIMS = {"occupation": ("a profession", "professions"), "diagnosis": ("a diagno
 def test_pack_declaration(pack, claim):
     """The question, the title and the columns declared of a pack are those of its table."""
     name, (thing, conditions) = f"{claim}_{pack.name}", CLAIMS[claim]
-    (asked,) = [one for one in load_study("group_packs").experiments if one.name == name]
+    (experiment,) = [one for one in load_study("group_packs").experiments if one.name == name]
     assert (
-        asked.question == f"Does the sentiment of a sentence about {thing} change {pack.question}?"
+        experiment.question
+        == f"Does the sentiment of a sentence about {thing} change {pack.question}?"
     )
-    assert asked.compared == tuple(pack.groups)
-    assert asked.compares.reference == pack.reference
-    assert asked.compares.factors == (tuple(pack.factors) if len(pack.factors) > 1 else ())
-    assert asked.compares.measure == ("group_gap" if pack.nested else "paired_gap")
-    assert asked.design.random == {"template": pack.items, "condition": conditions}
-    assert asked.shows.levels == tuple(pack.groups)
-    assert asked.reads.configs == (name,)
-    assert asked.reads.rewordings == ((f"{name}_wordings",) if pack.nested else ())
+    assert experiment.compared == tuple(pack.groups)
+    assert experiment.compares.reference == pack.reference
+    assert experiment.compares.factors == (tuple(pack.factors) if len(pack.factors) > 1 else ())
+    assert experiment.compares.measure == ("group_gap" if pack.nested else "paired_gap")
+    assert experiment.design.random == {"template": pack.items, "condition": conditions}
+    assert experiment.shows.levels == tuple(pack.groups)
+    assert experiment.reads.configs == (name,)
+    assert experiment.reads.rewordings == ((f"{name}_wordings",) if pack.nested else ())
     config = load_corpus("group_packs").config(name)
     assert config.description == f"{conditions.capitalize()} by {' and '.join(pack.factors)}"
     assert config.columns == (*PROMPT_COLUMNS, *pack.factors)
@@ -74,16 +75,16 @@ def test_pack_declaration(pack, claim):
 def test_mask_pack_declaration(row):
     """The question, the words and the description of a pack at masks are those of its table."""
     name = f"stigma_{row['pack']}"
-    (asked,) = [one for one in load_study("group_packs").experiments if one.name == name]
+    (experiment,) = [one for one in load_study("group_packs").experiments if one.name == name]
     words = rows_of(corpus_dir("group_packs") / "mask_words.csv")
     levels = dict.fromkeys(one["level"] for one in words if one["pack"] == row["pack"])
     assert (
-        asked.question
+        experiment.question
         == f"Does the model associate mental-health conditions with {row['question']} as the subject?"
     )
-    assert asked.compares.reference == row["reference"]
-    assert set(asked.compared) == set(levels) == set(asked.shows.levels)
-    assert asked.reads.configs == (name,)
+    assert experiment.compares.reference == row["reference"]
+    assert set(experiment.compared) == set(levels) == set(experiment.shows.levels)
+    assert experiment.reads.configs == (name,)
     config = load_corpus("group_packs").config(name)
     assert (
         config.description
@@ -93,11 +94,11 @@ def test_mask_pack_declaration(row):
 
 def test_every_pack_has_experiments():
     """Each pack has one experiment per claim, and there is no other experiment."""
-    asked = {one.name for one in load_study("group_packs").experiments}
+    names = {one.name for one in load_study("group_packs").experiments}
     at_masks = {
         f"stigma_{row['pack']}" for row in rows_of(corpus_dir("group_packs") / "mask_packs.csv")
     }
-    assert asked == at_masks | {f"{claim}_{pack}" for claim in CLAIMS for pack in packs()}
+    assert names == at_masks | {f"{claim}_{pack}" for claim in CLAIMS for pack in packs()}
 
 
 PROMPTS = [one.name for one in load_corpus("group_packs").configs if "text" in one.columns]

@@ -150,14 +150,14 @@ def test_released_rankings():
     for path in (path for path in pinned_files(NAME) if path.startswith(RANKINGS)):
         for run in released_runs(path):
             names = run["context"]["default_order"]
-            said = run["choices"][0]["message"]["content"]
-            first = names[published_order(said, names)[0]]
+            text = run["choices"][0]["message"]["content"]
+            first = names[published_order(text, names)[0]]
             others = [name for name in names if name != first]
             prompt = Prompt(
                 candidates=tuple(map(Candidate, [first, *others])),
                 condition=path.split("/")[-1][:-7],
             )
-            score, _ = RANKING_READER(prompt, said)
+            score, _ = RANKING_READER(prompt, text)
             count = count + 1
             read = read + (not np.isnan(score))
             alike = alike + (score == 1)

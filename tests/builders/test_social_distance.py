@@ -71,10 +71,12 @@ def test_original_prompts_and_lexicon(
     assert mine == {row["prompt"] for row in ran[0]}
     lexicon = load_lexicon("social_distance/attitude")
     assert len(lexicon.words) >= 500
-    said = [
+    predictions = [
         (float(row["probs"]), row["predicted_word"].strip().lower()) for rows in ran for row in rows
     ]
-    assert sum(p for p, word in said if word in lexicon.words) >= 0.95 * sum(p for p, _ in said)
+    assert sum(p for p, word in predictions if word in lexicon.words) >= 0.95 * sum(
+        p for p, _ in predictions
+    )
 
 
 @pytest.fixture(scope="module")

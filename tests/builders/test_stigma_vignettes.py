@@ -109,11 +109,11 @@ def test_pair_differs_in_slot(slot):
         assert all(
             pair[other].nunique() == 1 for other in {*SLOTS, "condition", "template"} - {slot}
         )
-        told = [
+        word_sets = [
             set(text.replace(".", " ").replace("'", " ").replace(",", " ").split())
             for text in pair["text"]
         ]
-        assert set.union(*told) - set.intersection(*told) <= words
+        assert set.union(*word_sets) - set.intersection(*word_sets) <= words
 
 
 def test_printed_rate_of_largest_model():

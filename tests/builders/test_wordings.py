@@ -113,14 +113,14 @@ def test_reworded_sentence_keeps_referent():
 @pytest.mark.parametrize(("corpus", "config"), list(PLACEBOS))
 def test_placebo_rows(corpus, config):
     """Placebo rows reword each row five times and keep its gendered words, its start and its end."""
-    asked = PLACEBOS[corpus, config]
+    declared = PLACEBOS[corpus, config]
     wanted = REWORDED.get(config, lambda row: True)
-    before = [row for name in asked.reads.configs for row in config_rows(corpus, name)]
-    before = [row for row in before if row["group"] in asked.compared and wanted(row)]
+    before = [row for name in declared.reads.configs for row in config_rows(corpus, name)]
+    before = [row for row in before if row["group"] in declared.compared and wanted(row)]
     rows = config_rows(corpus, config)
     assert len(rows) == 5 * len(before)
     assert {row["group"] for row in rows} == {PLACEBO}
-    assert {row["side"] for row in rows} == set(asked.compared)
+    assert {row["side"] for row in rows} == set(declared.compared)
     for place, original in enumerate(before):
         versions = rows[place :: len(before)]
         assert versions == [

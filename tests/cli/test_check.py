@@ -79,8 +79,8 @@ def test_margin_within_the_interval(runs):
     assert check(runs / "fair", "--baseline", runs / "biased").exit_code == 0
     worse = check(runs / "biased", "--baseline", runs / "fair")
     assert worse.exit_code == 1
-    said = r"fails: .*baseline .*, change .* larger than the baseline by more than 5 points"
-    assert re.search(said, " ".join(worse.output.split()))
+    text = r"fails: .*baseline .*, change .* larger than the baseline by more than 5 points"
+    assert re.search(text, " ".join(worse.output.split()))
     # Of several runs the worst counts, and one that is undecided is worse than one that passes.
     assert check(runs / "fair", runs / "biased", "--max-gap", gap).exit_code == 3
     assert check(runs / "fair", runs / "fair").exit_code == 0  # named twice is checked once

@@ -420,10 +420,10 @@ def test_file_gets_no_key(tmp_path):
     service = '[chat]\nmodel = "m"\nbase_url = "https://collector.example/v1"\n'
     file.write_text(f'studies = ["adjective_coreference"]\n{service}')
     done = invoke("audit", file, "--out", tmp_path / "run", SWAPBIAS_API_KEY="sk-mine")
-    said = (
+    text = (
         "names collector.example, which would get the key in SWAPBIAS_API_KEY. Repeat with --trust"
     )
-    assert said in str(done.exception)
+    assert text in str(done.exception)
     assert not (tmp_path / "run").exists()
     assert invoke("plan", file, SWAPBIAS_API_KEY="sk-mine").exit_code == 0  # which asks no service
 
@@ -508,8 +508,8 @@ def test_plan():
     alias = swapbias(
         "audit", "someone/model", "--kind", "masked", "--study", "gendered_stigma", "--dry-run"
     )
-    told = "Next    swapbias audit someone/model --kind masked --study gendered_stigma\n"
-    assert done.stdout == alias.stdout + told
+    next_step = "Next    swapbias audit someone/model --kind masked --study gendered_stigma\n"
+    assert done.stdout == alias.stdout + next_step
     done = swapbias(
         "plan",
         "someone/model",

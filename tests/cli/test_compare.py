@@ -42,13 +42,13 @@ def test_folder_and_repository(hub, tmp_path, capsys):
     put_on_hub(hub, on_disk(tmp_path / "x", "other", 0.1), **run_files("bad", status="running"))
     on_disk(tmp_path / "mine", "small", 0.3)
     compare(["mine", "bob/audits", "eve/gone"], tmp_path / "out")
-    said = printed(capsys)
+    text = printed(capsys)
     for part in (
         "Left out: bob/audits/runs/bad is not complete.",
         "Left out: eve/gone is not there",
         NO_RANKING,
     ):
-        assert part in said
+        assert part in text
     found = (
         pd.read_csv(tmp_path / "out" / "comparison.csv").query("subset == 'mental_health'").iloc[:2]
     )

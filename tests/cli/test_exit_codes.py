@@ -61,10 +61,10 @@ def files(tmp_path, monkeypatch):
 def test_wrong_input(files, arguments, capsys):
     """Wrong input exits with code 2 and no traceback."""
     assert command(*arguments.split()) == 2
-    said = capsys.readouterr().err
-    assert "swapbias: " in said
-    assert "Traceback" not in said
-    assert "bug in swapbias" not in said
+    stderr = capsys.readouterr().err
+    assert "swapbias: " in stderr
+    assert "Traceback" not in stderr
+    assert "bug in swapbias" not in stderr
 
 
 @pytest.mark.parametrize(

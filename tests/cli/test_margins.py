@@ -49,10 +49,10 @@ def test_share_or_points(text, share):
 def test_wrong_margin(option, text, hint, capsys):
     """Any other margin is refused with the share that its points are."""
     assert command(*option, text) == 2
-    said = capsys.readouterr().err
-    assert option[-1] in said
-    assert hint in said
-    assert "Traceback" not in said
+    stderr = capsys.readouterr().err
+    assert option[-1] in stderr
+    assert hint in stderr
+    assert "Traceback" not in stderr
 
 
 def test_python_and_gate():

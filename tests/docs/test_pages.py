@@ -177,8 +177,8 @@ def run(code, names, capsys):
             if isinstance(statement, ast.Assign):
                 value = names[statement.targets[0].id]
         printed = capsys.readouterr().out.strip()
-        if said := expected_output(statement, code):
-            assert " ".join((printed or repr(value)).split()) == said
+        if text := expected_output(statement, code):
+            assert " ".join((printed or repr(value)).split()) == text
 
 
 @pytest.fixture

@@ -254,9 +254,9 @@ def test_one_percent_missing():
     (judged,) = with_verdicts([wide])
     (check,) = check_gaps([judged]).checks
     assert (judged.verdict, check.outcome) == (UNDECIDED, OPEN)
-    said = "4 of 404 have no score. Counted either way, the gap is −9.0 to +9.0 points"
-    assert said in gate_text.describe_check(check)
-    assert said in str(verdicts.state_verdict(judged))
+    text = "4 of 404 have no score. Counted either way, the gap is −9.0 to +9.0 points"
+    assert text in gate_text.describe_check(check)
+    assert text in str(verdicts.state_verdict(judged))
 
 
 @pytest.mark.parametrize("coded", [1, -1])

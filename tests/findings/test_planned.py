@@ -147,8 +147,8 @@ def test_plan_and_audit_agree(tmp_path):
     assert f"374 pairs, 17 templates x 22 diagnoses; {planned};" in output
     sources = "4.2 points between templates, 11.5 between diagnoses, 3.5 left, as in the released outputs of"
     assert f"Assumed: SD {sources} gendered_stigma for roberta-large." in output
-    said = re.search(r"detects gaps of (\S+) points in 4 of 5 runs", describe_certainty(primary))
-    assert float(said[1]) == pytest.approx(float(planned.split()[3]), rel=0.06)
+    match = re.search(r"detects gaps of (\S+) points in 4 of 5 runs", describe_certainty(primary))
+    assert float(match[1]) == pytest.approx(float(planned.split()[3]), rel=0.06)
 
 
 @pytest.mark.parametrize("df", [1.5, 7.0, 40.0])

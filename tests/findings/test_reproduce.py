@@ -104,10 +104,10 @@ def test_published_numbers_follow(upstream):
     assert (
         counts["stigma_vignettes"] == 19 + 2 * largest
     )  # its file is not in every copy of the released outputs
-    told = re.search(
+    match = re.search(
         r"(\d+) of \1 numbers match", (ROOT / "docs" / "published.md").read_text(encoding="utf-8")
     )
-    assert len(printed) == int(told[1]) + 2 * largest
+    assert len(printed) == int(match[1]) + 2 * largest
     omitted = {(one.model, one.number): one.recomputed for one in rows if "none of" in one.number}
     assert omitted["gpt-4o-2024-08-06", "therapist: with a condition: none of 324, value"] == 175
     assert omitted["meta-llama/Llama-2-70b-chat-hf", "therapist: control: none of 108, value"] == 39

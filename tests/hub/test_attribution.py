@@ -296,17 +296,20 @@ def test_public_manifest_names():
 
 def test_terminal_names_what_was_read(pushed, tmp_path):
     """The terminal and a comparison name base and adapter of each run."""
-    asked = ("--study", STUDY[0], "--limit", "12", "--no-wordings")
+    arguments = ("--study", STUDY[0], "--limit", "12", "--no-wordings")
     shown = io.StringIO()
     with redirect_stdout(shown):
-        assert command("audit", BASE, *asked, "-M", f"adapter={LORA}", "--out", tmp_path / "a") == 0
-        assert command("audit", BASE, *asked, "--out", tmp_path / "b") == 0
+        assert (
+            command("audit", BASE, *arguments, "-M", f"adapter={LORA}", "--out", tmp_path / "a")
+            == 0
+        )
+        assert command("audit", BASE, *arguments, "--out", tmp_path / "b") == 0
         assert command("compare", tmp_path / "a", tmp_path / "b") == 0
-        assert command("plan", BASE, *asked, "-M", f"adapter={LORA}") == 0
-    said = " ".join(shown.getvalue().split())
-    assert f"prompts for {BASE_AND_LORA}" in said
-    assert f"gendered_stigma:rq1, {BASE_AND_LORA}" in said
-    assert f"{BASE_AND_LORA}" in said.partition("Report")[2]
+        assert command("plan", BASE, *arguments, "-M", f"adapter={LORA}") == 0
+    text = " ".join(shown.getvalue().split())
+    assert f"prompts for {BASE_AND_LORA}" in text
+    assert f"gendered_stigma:rq1, {BASE_AND_LORA}" in text
+    assert f"{BASE_AND_LORA}" in text.partition("Report")[2]
     assert (
         edited(Run(tmp_path / "a"), tmp_path / "c").manifest()["models"][0]["model_id"]
         == BASE_AND_LORA

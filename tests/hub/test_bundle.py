@@ -129,12 +129,12 @@ def test_credentialed_runs_are_refused(run, tmp_path):
         bundle_run(edited(run, tmp_path / "run", status="running"))
     marked = copy(run, tmp_path / "marked")
     credentialed.mark(marked.folder)
-    held = copy(run, tmp_path / "held")  # only the rows say so
-    path = held.folder / "items" / "occupation_sentiment.parquet"
+    copied = copy(run, tmp_path / "held")  # only the rows say so
+    path = copied.folder / "items" / "occupation_sentiment.parquet"
     rows = pq.read_table(path)
     pq.write_table(rows.append_column("credentialed", pa.array(["True"] * len(rows))), path)
-    held.write_manifest(held.manifest() | {"sha256": held.sums()})
-    runs = [marked, held, edited(run, tmp_path / "said", credentialed=True)]
+    copied.write_manifest(copied.manifest() | {"sha256": copied.sums()})
+    runs = [marked, copied, edited(run, tmp_path / "said", credentialed=True)]
     for number, data in enumerate(
         ("/gone/mimic-iii", "/gone/NOTEEVENTS.csv", "/gone/discharge.csv.gz")
     ):
@@ -242,8 +242,8 @@ def test_chat_model_served_by_path(tmp_path):
         chat = ChatOptions(
             model="/models/llama", base_url=server.base_url, trials=1, price_in=1.0, price_out=2.0
         )
-        asked = Settings(studies=("adjective_coreference",), limit=32, options=(chat,))
-        run, _ = start(asked, tmp_path / "run", **QUIET)
+        settings = Settings(studies=("adjective_coreference",), limit=32, options=(chat,))
+        run, _ = start(settings, tmp_path / "run", **QUIET)
     bundle = bundle_run(run)
     path = "items/adjective_coreference.parquet"
     assert bundle.name.startswith("llama-")

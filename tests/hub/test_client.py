@@ -39,8 +39,8 @@ def test_commit_is_not_repeated(hub):
     to send."""
     client = Hub()
     made = commit_files(client)
-    held = hub.files("dataset", DATA.name)
-    assert {path: held[path] for path in FILES} == FILES
+    files = hub.files("dataset", DATA.name)
+    assert {path: files[path] for path in FILES} == FILES
     state = client.state(DATA)
     assert state.commit == made.oid
     assert not difference(state, FILES)
@@ -70,9 +70,9 @@ def test_refused_commit(hub, status):
     hub.fail("POST", COMMITTING, status=status, times=50)
     with pytest.raises(HubError, match=re.escape(FAULTS[status])) as refused:
         commit_files(client)
-    told = str(refused.value)
-    assert not [one for one in ("\n", "http", "hf_alice") if one in told]
-    assert ("what has arrived is not sent twice" in told) == (status == 409 or status >= 429)
+    message = str(refused.value)
+    assert not [one for one in ("\n", "http", "hf_alice") if one in message]
+    assert ("what has arrived is not sent twice" in message) == (status == 409 or status >= 429)
     assert sum("/commit/" in path for _, path, _ in hub.log) == 1
     assert hub.commits("dataset", DATA.name) == before
 
@@ -124,8 +124,8 @@ def test_message_of_the_hub_is_shortened(hub):
     """A message of the Hub is repeated in short, without addresses and control characters."""
     client = Hub()
     client.create(DATA, private=False)
-    said = "storage is full \x1b[31m see https://example.com/x?signature=abc " + "word " * 200
-    hub.fail("POST", COMMITTING, status=403, times=50, body=json.dumps({"error": said}).encode())
+    text = "storage is full \x1b[31m see https://example.com/x?signature=abc " + "word " * 200
+    hub.fail("POST", COMMITTING, status=403, times=50, body=json.dumps({"error": text}).encode())
     with pytest.raises(HubError, match="storage is full") as refused:
         commit_files(client)
     assert len(str(refused.value)) < 400

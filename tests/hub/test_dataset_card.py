@@ -180,11 +180,11 @@ def test_card_code_runs(card, monkeypatch, capsys):
     corpus = card.corpus.name
     code = re.fullmatch(r"(?s).*\n## From rows to a finding\n\n```python\n(.+)```\n", card.body)[1]
     assert len(code.splitlines()) <= 20
-    asked = []
+    calls = []
 
     def loaded(name, config, *, split, revision=None):
         owner, found = name.split("/")
-        asked.append((owner, found, revision))
+        calls.append((owner, found, revision))
         assert split == studies.load_corpus(found).config(config).split
         return studies.load_prompts(found, config)
 
@@ -206,13 +206,13 @@ def test_card_code_runs(card, monkeypatch, capsys):
         "swapbias.load_scorer", lambda model: baselines.RuleScorer(planted), raising=False
     )
     exec(compile(code, corpus, "exec"), {})
-    told = capsys.readouterr().out
-    assert asked[0] == ("NS", corpus, f"v{card.corpus.version}")
-    assert "nan" not in told
-    assert re.search(r"[-+]?[\d.]+ to [-+]?[\d.]+", told)
+    stdout = capsys.readouterr().out
+    assert calls[0] == ("NS", corpus, f"v{card.corpus.version}")
+    assert "nan" not in stdout
+    assert re.search(r"[-+]?[\d.]+ to [-+]?[\d.]+", stdout)
     if words:
         (line,) = [
-            line.strip() for line in told.splitlines() if line.strip().startswith(f"{words}: ")
+            line.strip() for line in stdout.splitlines() if line.strip().startswith(f"{words}: ")
         ]
         assert float(line.removeprefix(words)[2:].split()[0]) == pytest.approx(gap, abs=0.04)
 
@@ -543,10 +543,10 @@ def test_credentialed_rows(hub, monkeypatch):
     """Credentialed rows are refused whatever their folder says."""
     corpus = studies.load_corpus("clinical_notes")
     pairs = corpus.config("pairs")
-    held = replace(
+    changed = replace(
         pairs, rows=lambda: [{**row, "credentialed": "True"} for row in pairs.rows()][:2]
     )
-    monkeypatch.setattr(building, "load_corpus", lambda name: replace(corpus, configs=(held,)))
+    monkeypatch.setattr(building, "load_corpus", lambda name: replace(corpus, configs=(changed,)))
     monkeypatch.setattr(
         "swapbias.privacy.credentialed.mark", lambda folder: None
     )  # as if the build forgot it

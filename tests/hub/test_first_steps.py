@@ -30,9 +30,9 @@ def test_first_run_of_the_readme(hub, monkeypatch, tmp_path):
     first = re.search(r"^\$ swapbias (.*)$", PAGES[0].read_text(), re.MULTILINE)[1]
     command(*shlex.split(first))
     (run,) = Path("swapbias-runs").iterdir()
-    told = command("share", run, "--results", "alice/first", "--public")
-    assert "alice/first: created." in told
-    assert "Not shared" not in told
+    output = command("share", run, "--results", "alice/first", "--public")
+    assert "alice/first: created." in output
+    assert "Not shared" not in output
     command("pull", "results", "alice/first", "--out", "pulled")
     (back,) = Path("pulled/alice/first/runs").iterdir()
     shared = {path.name: pd.read_parquet(path) for path in sorted((run / "items").iterdir())}

@@ -85,19 +85,19 @@ def scores(run):
 def test_model_of_the_hub_is_pinned(pushed, tmp_path, monkeypatch):
     """A model of the Hub is pinned to its commit in the run and in the share, and its scores are
     kept."""
-    said = []
+    calls = []
     first = commit_of(pushed)
     run = audited(NAME, tmp_path / "run")
     assert pins(run) == [(NAME, first)]
     # Config, tokenizer and weights: every file was asked for by the one commit.
-    asked = [
+    fetched = [
         path
         for method, path, _ in pushed.log
         if f"/{NAME}/resolve/" in path and method in ("GET", "HEAD")
     ]
-    assert {re.search("/resolve/([^/]+)/", path)[1] for path in asked} == {first}
+    assert {re.search("/resolve/([^/]+)/", path)[1] for path in fetched} == {first}
     assert {"config.json", "tokenizer.json", "model.safetensors"} <= {
-        path.rpartition("/")[2] for path in asked
+        path.rpartition("/")[2] for path in fetched
     }
 
     monkeypatch.setattr(MaskedScorer, "score", lambda *_: pytest.fail("scored again"))
@@ -107,7 +107,7 @@ def test_model_of_the_hub_is_pinned(pushed, tmp_path, monkeypatch):
 
     wanted = ShareOptions(results="alice/audits", model=NAME, model_change=COMMIT, dry_run=True)
     done = share_run(
-        run, wanted, Hub(), say=said.append
+        run, wanted, Hub(), say=calls.append
     )  # it need not be told that this is the model of the Hub
     assert [one.status for one in done] == ["would be created", "would be updated"]
     assert commit_of(pushed) == first
@@ -133,17 +133,17 @@ def test_command_of_a_pull_request(pushed, versions, tmp_path, monkeypatch):
 
 def test_folder_with_weights_of_the_hub(pushed, folder, versions, tmp_path):
     """A folder counts as the model on the Hub that has its weights, and as no other."""
-    said = []
+    calls = []
     run = audited(str(folder), tmp_path / "run")
     wanted = ShareOptions(
         results="alice/audits", model=NAME, model_change=COMMIT, audited="mine", dry_run=True
     )
-    share_run(run, wanted, Hub(), say=said.append)
-    assert f"measured {NAME}, audited as mine, which has the same weights" in " ".join(said)
-    assert f"swapbias audit {NAME} --study gendered_stigma" in " ".join(said)
+    share_run(run, wanted, Hub(), say=calls.append)
+    assert f"measured {NAME}, audited as mine, which has the same weights" in " ".join(calls)
+    assert f"swapbias audit {NAME} --study gendered_stigma" in " ".join(calls)
     pushed.push("model", NAME, versions[1])
     with pytest.raises(UsageError, match=f"{NAME} has other weights than mine, which the run read"):
-        share_run(run, wanted, Hub(), say=said.append)
+        share_run(run, wanted, Hub(), say=calls.append)
 
 
 @pytest.mark.usefixtures("without_conclusions")
@@ -198,12 +198,12 @@ def test_last_commit_without_the_hub(pushed, monkeypatch):
 def test_missing_revision(pushed, asked, capsys):
     """A revision that the Hub does not have is one sentence."""
     assert command("audit", f"{NAME}@{asked}", "--study", *STUDY) == 2
-    told = capsys.readouterr().err
+    stderr = capsys.readouterr().err
     assert (
         f"Model 'alice/bert' has no revision '{asked}' on the Hub. Look at its branches, tags and commits."
-        in told
+        in stderr
     )
-    assert told.count("\n") == 1
+    assert stderr.count("\n") == 1
 
 
 def test_folder_with_an_at_sign(folder, tmp_path):

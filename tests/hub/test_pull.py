@@ -24,7 +24,9 @@ def built(tmp_path_factory):
     folder = tmp_path_factory.mktemp("built")
     list(building.build(load_corpus(CORPUS), folder))
     return {
-        name: held for name, held in files_below(folder / CORPUS).items() if name != building.MARKER
+        name: content
+        for name, content in files_below(folder / CORPUS).items()
+        if name != building.MARKER
     }
 
 
@@ -38,7 +40,9 @@ def corpus(hub, built):
 def contents(folder):
     """Every file below a folder, hidden ones too, but for the cache of the Hub's client."""
     return {
-        name: held for name, held in files_below(folder).items() if not name.startswith("hf-home/")
+        name: content
+        for name, content in files_below(folder).items()
+        if not name.startswith("hf-home/")
     }
 
 
@@ -253,10 +257,12 @@ def test_pull_command_goes_on(hub, tmp_path, capsys):
     hub.fail("HEAD", r"alice/group_gap/resolve", status=403, times=-1)
     out = str(tmp_path / "out")
     assert command("pull", "metrics", "alice", "group_gap", "paired_gap", "--out", out) == 1
-    said = capsys.readouterr()
-    assert said.out.startswith("alice/paired_gap ")
-    assert said.out.splitlines()[1] == "A metric is code of its owner: read it before you load it."
-    assert said.err.splitlines()[0].startswith(
+    printed = capsys.readouterr()
+    assert printed.out.startswith("alice/paired_gap ")
+    assert (
+        printed.out.splitlines()[1] == "A metric is code of its owner: read it before you load it."
+    )
+    assert printed.err.splitlines()[0].startswith(
         "swapbias: alice/group_gap: Could not read alice/group_gap (403"
     )
     assert os.listdir(out) == ["paired_gap"]

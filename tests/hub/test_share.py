@@ -67,8 +67,8 @@ def without_section(card):
 
 def test_credentialed_run_asks_nothing(hub, run, tmp_path):
     """A credentialed run is refused before any request to the Hub."""
-    held = edited(run, tmp_path / "held")
-    credentialed.mark(held.folder)
+    copied = edited(run, tmp_path / "held")
+    credentialed.mark(copied.folder)
     for more in (
         {},
         {"findings_only": True},
@@ -76,7 +76,7 @@ def test_credentialed_run_asks_nothing(hub, run, tmp_path):
         {"model": "alice/m", "model_change": COMMIT},
     ):
         with pytest.raises(UsageError, match="credentialed clinical data"):
-            share_results(held, **more)
+            share_results(copied, **more)
     assert hub.log == []
 
 
@@ -86,8 +86,10 @@ def test_private_data_stops_the_share(hub, run, monkeypatch, tmp_path):
         "SWAPBIAS_API_KEY", "is a doctor"
     )  # stands in the texts of the scored prompts
     place = tmp_path / "place"
-    told = [{"study": "occupation_sentiment", "experiment": "x", "reason": f"no file {place} here"}]
-    named = edited(run, place, skipped=told)
+    skipped_here = [
+        {"study": "occupation_sentiment", "experiment": "x", "reason": f"no file {place} here"}
+    ]
+    named = edited(run, place, skipped=skipped_here)
     for dry_run in (False, True):
         with pytest.raises(
             UsageError, match=r"occupation_sentiment\.parquet holds the value of SWAPBIAS_API_KEY"
@@ -102,12 +104,12 @@ def test_private_data_stops_the_share(hub, run, monkeypatch, tmp_path):
 
 def test_dry_run_names_every_file(models, run):
     """A dry run writes nothing and names every file."""
-    said = []
-    assert statuses(share_results(run, dry_run=True, say=said.append)) == ["would be created"]
+    calls = []
+    assert statuses(share_results(run, dry_run=True, say=calls.append)) == ["would be created"]
     assert writes(models) == []
     share_results(run)
     there = {path for path in models.files("dataset", "alice/audits") if path != ".gitattributes"}
-    assert {line.split()[1] for line in said if line.startswith("  A ")} == there
+    assert {line.split()[1] for line in calls if line.startswith("  A ")} == there
 
 
 SHARE = ("--results", "alice/audits", "--model", "alice/m", "--audited", MODEL, "--commit")
@@ -159,11 +161,11 @@ def test_failure_hides_the_token(models, run, capsys, debug):
     """A failure of the Hub is one sentence and never shows the token."""
     models.fail("*", r"/api/", status=500, times=-1)
     assert command("share", run.folder, "--results", "alice/audits", *debug) == 1
-    told = capsys.readouterr()
-    assert "The Hub has trouble of its own" in told.err
-    assert "hf_alice" not in told.err + told.out
+    printed = capsys.readouterr()
+    assert "The Hub has trouble of its own" in printed.err
+    assert "hf_alice" not in printed.err + printed.out
     if not debug:
-        assert told.err.count("\n") == 1
+        assert printed.err.count("\n") == 1
 
 
 def test_private_results_are_updated(hub, run, later_run, tmp_path):
@@ -284,13 +286,13 @@ def entries_of(models):
 def test_section_in_own_card(models, run):
     """The card of the user's model gets a section and keeps every other byte."""
     assert statuses(share_on_page(run)) == ["created", "updated"]
-    held = models.files("model", "alice/m")
-    card = held["README.md"].decode()
+    files = models.files("model", "alice/m")
+    card = files["README.md"].decode()
     assert "## Bias audit" in card
     assert "−10.0 points" in card  # by hand: .5 minus .6 in every pair that differs
     assert " with the prompts of this study." in card
-    assert "value: 0.9\n" in held[EVAL].decode()  # by hand: 1 - |-.1|, higher is fairer
-    assert held["model.safetensors"] == b"w"
+    assert "value: 0.9\n" in files[EVAL].decode()  # by hand: 1 - |-.1|, higher is fairer
+    assert files["model.safetensors"] == b"w"
     assert without_section(card) == README
     source = re.search(r"tree/([0-9a-f]{40})/runs/", card)[1]
     assert source == models.commits("dataset", "alice/audits")[0][0]
@@ -410,10 +412,10 @@ def test_model_index_stays(models, run):
     before = f"---\n{header}---\n# M\n"
     models.push("model", "alice/m", {"README.md": before.encode(), EVAL: theirs.encode()}, "theirs")
     share_on_page(run)
-    held = models.files("model", "alice/m")
-    assert without_section(held["README.md"].decode()) == before
-    assert yaml.safe_load(held[EVAL])[:1] == yaml.safe_load(theirs)
-    assert b"occupation_sentiment" in held[EVAL]
+    files = models.files("model", "alice/m")
+    assert without_section(files["README.md"].decode()) == before
+    assert yaml.safe_load(files[EVAL])[:1] == yaml.safe_load(theirs)
+    assert b"occupation_sentiment" in files[EVAL]
     assert statuses(share_on_page(run)) == ["unchanged", "unchanged"]
 
 
@@ -467,12 +469,12 @@ def test_model_by_commit_or_weights(
     """A model is identified on the Hub by its commit or its weights, and by pickled ones where
     there are no others."""
     (commit, _), *_ = models.commits("model", "bob/m")
-    held = {"model.safetensors": hashlib.sha256(b"w").hexdigest()}
+    expected = {"model.safetensors": hashlib.sha256(b"w").hexdigest()}
     assert weights_of(models, {"model_id": "bob/m", "revision": commit}) == commit
-    assert weights_of(models, {"model_id": "m", "sha256": "a" * 64, "weights": held}) == ""
+    assert weights_of(models, {"model_id": "m", "sha256": "a" * 64, "weights": expected}) == ""
     features = {
         "sha256": "a" * 64,
-        "weights": held,
+        "weights": expected,
     }  # of an encoder whose classifier the audit trained
     assert weights_of(models, {"model_id": "m+svm", "features": features}) == ""
     # Another repository on the Hub with the same weights, and one with others.
@@ -482,8 +484,8 @@ def test_model_by_commit_or_weights(
         weights_of(models, {"model_id": "bob/m", "revision": commit}, "alice/m")
     pickled = {"pytorch_model.bin": b"w", "optimizer.bin": b"x"}
     models.add_repo("model", "bob/old", files=pickled)
-    held = {"pytorch_model.bin": hashlib.sha256(b"w").hexdigest()}
-    identity = {"model_id": "m", "weights": held}
+    expected = {"pytorch_model.bin": hashlib.sha256(b"w").hexdigest()}
+    identity = {"model_id": "m", "weights": expected}
     assert weights_of(models, identity, "bob/old") == ""
     models.push("model", "bob/old", {"model.safetensors": b"read in their place"}, "more")
     with pytest.raises(UsageError, match="has other weights"):
@@ -555,10 +557,10 @@ def test_model_without_pull_requests(hub, run):
 
 def test_dry_run_of_a_pull_request(models, run):
     """A dry run shows what the pull request would hold."""
-    said = []
-    done = propose(run, dry_run=True, say=said.append)
+    calls = []
+    done = propose(run, dry_run=True, say=calls.append)
     assert statuses(done) == ["would be created", "pull request would be opened"]
-    shown = "\n".join(said)
+    shown = "\n".join(calls)
     assert f"Title: {TITLE}" in shown
     assert "Description: Gap" in shown
     assert "Adds this with intervals, limits and the command that repeats it to the card" in shown

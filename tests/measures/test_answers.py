@@ -155,8 +155,8 @@ def test_odds_of_options_by_hand():
     less = -0.4
     first = 2.0
     second = -1.0
-    said = np.array([[more + first, less + second], [more + second, less + first]]) - 4
-    assert option_odds(said, (1.0, 0.0)).log_odds == pytest.approx(0.7)
+    log_probs = np.array([[more + first, less + second], [more + second, less + first]]) - 4
+    assert option_odds(log_probs, (1.0, 0.0)).log_odds == pytest.approx(0.7)
     rare = option_odds(whole - 900, OPTION_VALUES)  # beyond what floats hold as probabilities
     assert (rare.score, rare.log_odds, rare.unanswered) == pytest.approx(
         (same.score, same.log_odds, same.unanswered)

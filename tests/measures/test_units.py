@@ -122,15 +122,16 @@ def test_amount_in_its_unit(name, value, wanted):
 
 def test_scales_of_ratios():
     """The scale of a ratio states what is divided by what."""
-    said = {
+    orientations = {
         name: MEASURES["paired_gap"].scale_in(unit).orientation
         for name, unit in UNITS.items()
         if math.isinf(unit.span)
     }
     for name, unit in UNITS.items():
-        if name in said:
+        if name in orientations:
             assert (
-                f"a ratio of {unit.ratio_of.plural} with the smaller over the larger" in said[name]
+                f"a ratio of {unit.ratio_of.plural} with the smaller over the larger"
+                in orientations[name]
             )
 
 

@@ -204,7 +204,7 @@ def test_card_code_runs(name, monkeypatch, capsys):
     code = re.fullmatch(r"(?s).*\n## From rows to a finding\n\n```python\n(.+)```\n", card)[1]
     assert len(code.splitlines()) <= 20
     load = evaluate.load
-    asked = []
+    calls = []
 
     def rows(place, config, *, split):
         corpus = place.removeprefix("NS/")
@@ -212,13 +212,13 @@ def test_card_code_runs(name, monkeypatch, capsys):
         return studies.load_prompts(corpus, config)
 
     def metric(place, *, revision):
-        asked.append((place, revision))
+        calls.append((place, revision))
         return load(studies.metric_path(name))
 
     monkeypatch.setattr("datasets.load_dataset", rows)
     monkeypatch.setattr(evaluate, "load", metric)
     exec(compile(code, name, "exec"), {})
-    assert asked == [(f"NS/{name}", "VERSION")]
+    assert calls == [(f"NS/{name}", "VERSION")]
     assert re.fullmatch(r"(?s)(?!.*nan).*\d.*", capsys.readouterr().out)
 
 

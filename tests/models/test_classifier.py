@@ -275,9 +275,9 @@ def test_phenotype_needs_probability(tmp_path):
     """A phenotype needs a probability."""
     for name, settings in (("one", {}), ("raw", REGRESSION)):
         tiny.save_classifier(tmp_path / name, ONE_LABEL, **settings)
-    told = load_phenotype_classifier(str(tmp_path / "one"), options=LoadOptions()).score(PROMPTS)
+    scores = load_phenotype_classifier(str(tmp_path / "one"), options=LoadOptions()).score(PROMPTS)
     made = pipeline("text-classification", model=str(tmp_path / "one"))
-    assert [one.score for one in told] == pytest.approx(of_pipeline(made, "LABEL_0"), abs=1e-5)
+    assert [one.score for one in scores] == pytest.approx(of_pipeline(made, "LABEL_0"), abs=1e-5)
     for name in (str(tmp_path / "raw"), "vader"):
         with pytest.raises(
             UsageError, match=r"(raw|vader) gives a raw score, expected a probability"

@@ -83,9 +83,9 @@ def slow_masses(folder, prompt):
 
 def test_scores_equal_slow_definition(family):
     """Scores equal the slow sum over the vocabulary."""
-    asked = prompts(16)
-    scored = load_scorer(str(family), kind="masked").score(asked)
-    for prompt, one in zip(asked, scored, strict=True):
+    scored_prompts = prompts(16)
+    scored = load_scorer(str(family), kind="masked").score(scored_prompts)
+    for prompt, one in zip(scored_prompts, scored, strict=True):
         thresholded, closed = slow_masses(family, prompt)
         assert one.score == pytest.approx(thresholded, abs=1e-5)
         assert one.parts["closed_list_mass"] == pytest.approx(closed, abs=1e-5)
@@ -283,11 +283,11 @@ class SlowPhrases:
 def test_phrases_equal_slow_definition(family):
     """Phrases searched breadth first equal the slow definition."""
     slow = SlowPhrases(family)
-    asked = prompts(8, "rq2")
-    scored = read_as(load_scorer(str(family), kind="masked"), "phrases").score(asked)
-    for prompt, one in zip(asked, scored, strict=True):
+    scored_prompts = prompts(8, "rq2")
+    scored = read_as(load_scorer(str(family), kind="masked"), "phrases").score(scored_prompts)
+    for prompt, one in zip(scored_prompts, scored, strict=True):
         assert one.score == pytest.approx(slow.masses(prompt.text)[prompt.group], abs=1e-6)
-    assert {prompt.group for prompt in asked} == {"female", "male"}
+    assert {prompt.group for prompt in scored_prompts} == {"female", "male"}
     assert any(one.score > 0 for one in scored)
 
 
@@ -302,12 +302,12 @@ def test_identical_sequences_run_once(tmp_path, monkeypatch):
         return real(self, ids)
 
     monkeypatch.setattr(type(scorer.inner), "batch_probabilities", noted)
-    asked = prompts(8, "rq2")
-    first = scorer.score([*asked, *asked])
-    assert first[: len(asked)] == first[len(asked) :]
+    scored_prompts = prompts(8, "rq2")
+    first = scorer.score([*scored_prompts, *scored_prompts])
+    assert first[: len(scored_prompts)] == first[len(scored_prompts) :]
     assert len(ran) == len(set(ran))
     count = len(ran)
-    assert scorer.score(asked) == first[: len(asked)]
+    assert scorer.score(scored_prompts) == first[: len(scored_prompts)]
     assert len(ran) == count
 
 

@@ -195,7 +195,7 @@ def test_scoring_changes_no_attribute(scorers_by_class):
     """Scoring changes no attribute: caches are objects that a scorer has before and after."""
     masked = Prompt(text="She <mask>.", lexicon="gendered_stigma/rq1/female")
     rated = Prompt(text="She <mask>.", lexicon="social_distance/attitude/negative")
-    asked = {
+    prompts_by_class = {
         **dict.fromkeys(("MaskedScorer", "LogMassScorer", "PhraseScorer"), masked),
         **dict.fromkeys(("AttitudeScorer", "AntonymScorer"), rated),
         "AnswerOddsScorer": Prompt(
@@ -207,7 +207,7 @@ def test_scoring_changes_no_attribute(scorers_by_class):
         if name in ("ChatScorer", "JudgedScorer"):  # no service is there
             continue
         before = {key: id(value) for key, value in vars(scorer).items()}
-        prompt = asked.get(
+        prompt = prompts_by_class.get(
             name, Prompt(text="hopeless", condition="depression", construct="original")
         )
         assert len(scorer.score([prompt])) == 1, name

@@ -146,9 +146,9 @@ def test_folder_with_equals_sign(clean, tmp_path, monkeypatch):
     rq1 = ("--study", "gendered_stigma:rq1", "--limit", "6", "--out", "run")
     done = swapbias("audit", "lr=1e-5", *rq1, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    held = json.loads(Path("run/manifest.json").read_text())
-    assert [one["model_id"] for one in held["models"]] == ["lr=1e-5"]
-    assert held["settings"]["model"] == str(tmp_path / "lr=1e-5")
+    content = json.loads(Path("run/manifest.json").read_text())
+    assert [one["model_id"] for one in content["models"]] == ["lr=1e-5"]
+    assert content["settings"]["model"] == str(tmp_path / "lr=1e-5")
 
 
 def test_paths_in_such_a_folder(tmp_path, monkeypatch):
@@ -301,10 +301,10 @@ def test_small_vocabulary(folder):
 def test_too_many_positions(folder):
     """A tokenizer that states more positions than there are changes no score."""
     texts = ("<mask> has depression.", "<mask> has depression" + " and anxiety" * 100 + ".")
-    asked = [Prompt(text=text, lexicon="gendered_stigma/rq1/female") for text in texts]
-    honest = [one.score for one in load_scorer(str(folder)).score(asked)]
+    prompts = [Prompt(text=text, lexicon="gendered_stigma/rq1/female") for text in texts]
+    honest = [one.score for one in load_scorer(str(folder)).score(prompts)]
     edited(folder / "tokenizer_config.json", model_max_length=1_000_000)
-    np.testing.assert_equal([one.score for one in load_scorer(str(folder)).score(asked)], honest)
+    np.testing.assert_equal([one.score for one in load_scorer(str(folder)).score(prompts)], honest)
 
 
 @pytest.mark.parametrize(
@@ -363,7 +363,7 @@ def test_training_refuses_pickle(tmp_path, canary):
     """Training refuses vectors that are a pickle."""
     for part in ("train", "dev"):
         (tmp_path / f"stsa.binary.{part}").write_text("1 good film\n0 bad film\n" * 4)
-    asked = (
+    arguments = (
         "--data",
         tmp_path,
         "--vectors",
@@ -371,7 +371,7 @@ def test_training_refuses_pickle(tmp_path, canary):
         "--out",
         tmp_path / "run",
     )
-    refused(swapbias("train", "bilstm", *asked), 2, "V.KV is a pickle")
+    refused(swapbias("train", "bilstm", *arguments), 2, "V.KV is a pickle")
     assert not (tmp_path / "run").exists()
 
 

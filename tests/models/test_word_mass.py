@@ -122,7 +122,7 @@ def test_whole_mass_beside_threshold(rare, differs):
         closed_list_mass=scores["score"] + rare * moved, matched_mass=scores["score"]
     )
     found = swapbias.disaggregate(scores, "gendered_stigma")
-    said = "This study does not count words below 1 % at the blank. With every listed word the gap is +29.9 points"
-    assert (said in " ".join(render_terminal(found, verbose=True).split())) == differs
+    text = "This study does not count words below 1 % at the blank. With every listed word the gap is +29.9 points"
+    assert (text in " ".join(render_terminal(found, verbose=True).split())) == differs
     (primary,) = [one for one in found if one.primary]
-    assert any(one.startswith(said) for one in cautions.list_cautions(primary, found)) == differs
+    assert any(one.startswith(text) for one in cautions.list_cautions(primary, found)) == differs

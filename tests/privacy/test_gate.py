@@ -61,12 +61,12 @@ def test_keys_and_paths(place, monkeypatch):
     """Keys and paths of this machine are found wherever they stand and not repeated."""
     monkeypatch.setenv("SWAPBIAS_API_KEY", "correct horse battery")  # of no known form
     check(PLACES[place]("an ordinary sentence"), never=["/data/private"])
-    for text, said in (
+    for text, output in (
         (KEY, "looks like an access key"),
         ("say correct horse battery staple", "holds the value of SWAPBIAS_API_KEY"),
         ("read from /data/private/notes.csv", "names a place of this machine"),
     ):
-        with pytest.raises(UsageError, match=said) as refused:
+        with pytest.raises(UsageError, match=output) as refused:
             check(PLACES[place](text), never=["/data/private"])
         assert text not in str(refused.value)
 

@@ -168,9 +168,9 @@ def test_every_place_is_planted(planted_run):
     """Every setting and file that may name a path holds a planted word, in the run, its manifest
     and its notes."""
     run, place = planted_run
-    held = planted_words(files_below(place))
+    files = planted_words(files_below(place))
     own = {"key in the environment", "stray file of a study"}
-    assert set(PLACES) - set(held) == own
+    assert set(PLACES) - set(files) == own
     known = set(Run.open(run.folder).manifest()["settings"]["chat"])
     named = {"base_url", "own_address", "judge", "log", "model"}
     plain = {
@@ -191,11 +191,11 @@ def test_output_of_commands(planted_run, output_of, tmp_path, arguments):
     if "OTHER" in arguments:
         shutil.copytree(run.folder, other)
     places = {"RUN": run.folder, "OTHER": other}
-    held = planted_words(
+    kept = planted_words(
         output_of(*(places.get(one, one) for one in arguments), said=arguments[0] == "check")
     )
     assert not {
-        place: names for place, names in held.items() if place not in ALLOWED.get(arguments[0], ())
+        place: names for place, names in kept.items() if place not in ALLOWED.get(arguments[0], ())
     }
 
 
@@ -218,13 +218,13 @@ def test_files_on_the_hub(planted_run, output_of, monkeypatch, tmp_path):
             output_of(
                 "share", run.folder, "--results", "alice/a", "--findings-only", *card, said=True
             )
-            held = {
+            contents = {
                 f"{kind}/{name}/{path}": content
                 for kind, name in hub.repositories
                 for path, content in hub.files(kind, name).items()
             }
-    assert {name.split("/")[2] for name in held} >= {"a", "m"}
-    assert not planted_words(held)
+    assert {name.split("/")[2] for name in contents} >= {"a", "m"}
+    assert not planted_words(contents)
 
 
 def test_files_shown_to_others(planted_run):
@@ -265,6 +265,8 @@ def test_telemetry(first, chosen, off):
     """No library sends data about this machine to the Hub unless the user wants it."""
     script = f"import {first}, swapbias, huggingface_hub.constants as told; print(told.HF_HUB_DISABLE_TELEMETRY)"
     known = {name: value for name, value in os.environ.items() if name not in _TELLING}
-    asked = {**known, **({"HF_HUB_DISABLE_TELEMETRY": chosen} if chosen else {})}
-    said = subprocess.check_output([sys.executable, "-c", script], env=asked, cwd=ROOT, text=True)
-    assert said.strip() == str(off)
+    environment = {**known, **({"HF_HUB_DISABLE_TELEMETRY": chosen} if chosen else {})}
+    output = subprocess.check_output(
+        [sys.executable, "-c", script], env=environment, cwd=ROOT, text=True
+    )
+    assert output.strip() == str(off)

@@ -209,9 +209,9 @@ def test_dots_below_zero():
 def test_sentences_come_first(output, page):
     """The sentences come first, and a model has one colour and shape on the whole page."""
     shown = html.unescape(page)
-    (said,) = [one for _, one in comparison_sentences(output)]
+    (sentences,) = [one for _, one in comparison_sentences(output)]
     own = verdicts.summarize_models(output.quantities[0].found)
-    away = said
+    away = sentences
     assert own.replace("\0", "\ufffd").replace("\u202e", "\ufffd") in shown
     assert away.startswith(own)
     places = [

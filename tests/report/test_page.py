@@ -134,11 +134,11 @@ def test_answer_comes_first(page, page_findings, rows):
     (primary,) = primary_findings(page_findings)
     text = html.unescape(page)
     out = " ".join(render_terminal(page_findings).split())
-    for verdict in (said := state_verdicts([primary], page_findings)):
+    for verdict in (sentences := state_verdicts([primary], page_findings)):
         assert text.index(f"{verdict.text}</p>") < text.index(f"<h2>{EXPERIMENT.question}")
         assert " ".join(f"{verdict.word.upper()} {verdict.text}".split()) in out
     assert cautions.describe_certainty(primary) in text
-    assert text.count('<span class="v ') == len([one for one in said if one.word])
+    assert text.count('<span class="v ') == len([one for one in sentences if one.word])
     assert f"{len(rows):,} prompts from {rows['template'].nunique()} templates" in text
     assert all(
         part in text and part in out for part in cautions.list_cautions(primary, with_range=False)

@@ -637,8 +637,8 @@ def test_low_rates():
         "is_rate": True,
     }
     rates |= {"ratio": 3.0, "ratio_std_error": 0.2, "ratio_df": 30.0}
-    said = "by 4.0 points (95 % interval 2.0 to 6.0). The ratio of the two rates is 3.00 (95 % interval 1.99"
-    assert said in answer(gap(0.04, FOUND, **rates)).sentence
+    text = "by 4.0 points (95 % interval 2.0 to 6.0). The ratio of the two rates is 3.00 (95 % interval 1.99"
+    assert text in answer(gap(0.04, FOUND, **rates)).sentence
     low = answer(gap(0.01, NONE, **{**rates, "baseline": 0.2, "ratio": 1.05})).sentence
     assert low.endswith(
         "The ratio of the two rates is 1.05. The whole interval is within the margin of 5 points."

@@ -102,10 +102,10 @@ def test_audit_without_model(default_run):
 def test_planted_gaps_are_recovered(default_run):
     """The audit recovers the planted gaps of the calibration model."""
     _, found = default_run
-    held = [one for one in found if one.published and one.published.source == "planted"]
-    planted = [one for one in held if not one.view]
+    planted_here = [one for one in found if one.published and one.published.source == "planted"]
+    planted = [one for one in planted_here if not one.view]
     assert len(planted) == 9
-    assert {one.key() for one in held if one.view} == {
+    assert {one.key() for one in planted_here if one.view} == {
         one.key() for one in planted if one.measure != "mean"
     }
     for one in planted:
@@ -187,10 +187,10 @@ def test_figures_for_papers(default_run, tmp_path, capsys):
     """Figures for papers are written beside the run, and wrong words are one sentence."""
     run, _ = default_run
     figures(run.folder, "pdf", tmp_path / "out")
-    told = capsys.readouterr().out
+    stdout = capsys.readouterr().out
     written = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert {"results.pdf", "gendered_stigma-rq1-phase-gap-calibration.pdf"} <= {*written}
-    assert all(name in told for name in written)
+    assert all(name in stdout for name in written)
     assert not (run.folder / "figures").exists()
     with pytest.raises(UsageError, match=r"--format is 'gif', expected one of pdf, svg, png\."):
         figures(run.folder, "gif", tmp_path / "other")
@@ -436,13 +436,13 @@ def test_models_are_loaded_one_by_one(tmp_path, quiet, monkeypatch):
     monkeypatch.setattr(several_models, "read_run", lambda folder: None)
     monkeypatch.setattr(several_models, "compare_runs", lambda runs: None)
     monkeypatch.setattr(several_models, "write_comparison", lambda folder, compared: None)
-    told = []
+    calls = []
     models = [f"m{number}" for number in range(5)]
-    shown = {**quiet, "say": told.append}
+    shown = {**quiet, "say": calls.append}
     done = audit_several(models, Settings(studies=STUDIES), tmp_path / "all", **shown)
     assert loads == models
     assert set(most) == {1}
-    assert told[4 + 1] == "Model 5 of 5: m4."
+    assert calls[4 + 1] == "Model 5 of 5: m4."
     assert done.failed == {
         "m3": "RuntimeError. Audit it alone to see more."
     }  # whatever it said may be a note's text
@@ -544,10 +544,10 @@ def test_causal_model(tmp_path):
     assert [(task.n_prompts, task.n_available) for task in whole] == [(part.n_available, 0)]
     entry = next(one for one in fingerprints(tasks) if one["corpus"] == "social_distance")
     assert (entry["rows"], entry["of"]) == (part.n_prompts, part.n_available)  # for the card
-    told = skipped_note(skipped, {"causal"})
-    assert "3 masked" in told
-    assert told.count("Not run") == 1
-    assert "\n" not in told
+    sentence = skipped_note(skipped, {"causal"})
+    assert "3 masked" in sentence
+    assert sentence.count("Not run") == 1
+    assert "\n" not in sentence
 
 
 def test_kind_before_cost():

@@ -98,8 +98,8 @@ def test_scored_prompts_are_reused():
     score_with_new_cache(Counting())
     other = Counting()
     other.model_id = "copy"
-    asked, found = score_with_new_cache(other)
-    assert (asked, {row["model_id"] for row in found}) == (0, {"copy"})
+    count, found = score_with_new_cache(other)
+    assert (count, {row["model_id"] for row in found}) == (0, {"copy"})
 
 
 def test_scores_round_trip_bit_for_bit():
@@ -123,8 +123,8 @@ def test_scores_round_trip_bit_for_bit():
     scores[1] = replace(scores[1], parts={"b": quiet_nan, "a": -0.0})
     scores[2] = replace(scores[2], parts={"a": math.nan})
     score_with_new_cache(Counting(scores))
-    asked, found = score_with_new_cache(Counting(scores))
-    assert asked == 0
+    count, found = score_with_new_cache(Counting(scores))
+    assert count == 0
     expected = score_rows(ROWS, Counting(scores))
     assert [list(row) for row in found] == [list(row) for row in expected]
     assert [bits(row) for row in found] == [bits(row) for row in expected]
@@ -240,9 +240,9 @@ def test_model_without_pin(identity, cache_folder, tmp_path):
     scorer = Counting(**identity)
     if "dtype" in identity:
         del scorer.identity["sha256"], scorer.identity["dtype"]
-    for run, asked in (("a", 12), ("a", 12), ("b", 24)):
+    for run, count in (("a", 12), ("a", 12), ("b", 24)):
         cached(ROWS, scorer, scores_of(in_run=tmp_path / run))
-        assert scorer.asked == asked
+        assert scorer.asked == count
     assert files(cache_folder) == []
 
 

@@ -568,15 +568,15 @@ def test_credentialed_notes_are_not_sent(mimic_folder, tmp_path):
 
 def test_credentialed_run_holds_no_text(mimic_folder, tmp_path):
     """A run on credentialed notes says so and holds no text."""
-    said = []
+    calls = []
     settings = Settings(
         studies=("phenotype_fairness:pairs",), options=(NoteOptions(data=str(mimic_folder)),)
     )
     run, found = start(
-        settings, tmp_path / "run", say=said.append, bar=lambda title, total: lambda done: None
+        settings, tmp_path / "run", say=calls.append, bar=lambda title, total: lambda done: None
     )
     assert run.manifest()["credentialed"] is True
-    assert any("must not be published" in sentence for sentence in said)
+    assert any("must not be published" in sentence for sentence in calls)
     assert "Credentialed clinical data" in (run.folder / "report.html").read_text()
     assert credentialed.is_credentialed(run.folder / "items")
     assert set(Run.open(run.folder).items("phenotype_fairness")["text"]) == {""}
@@ -772,7 +772,7 @@ def test_majority_of_trials(notes):
     experiment = load_study("clinical_chat").experiments[0]
     data = load_notes(NoteOptions(data=str(notes)), 0, trains=False)
     rows = pd.DataFrame(note_rows(experiment, data, data.pairs(), False))
-    said = {"t1": 1.0, "t2": 1.0, "t3": 0.0}
+    score_of_trial = {"t1": 1.0, "t2": 1.0, "t3": 0.0}
     every = pd.concat(
         rows.assign(
             trial=trial[1],
@@ -781,7 +781,7 @@ def test_majority_of_trials(notes):
             prompt_id=rows["prompt_id"] + f"/{trial}",
             pair_id=rows["pair_id"] + f"/{trial}",
         )
-        for trial, value in said.items()
+        for trial, value in score_of_trial.items()
     )
     found = disaggregate(
         every.assign(model_id="chat", top_tokens="[]"), "clinical_chat", expected={}
@@ -867,10 +867,10 @@ def test_stopped_credentialed_run(notes, tmp_path, quiet):
     """A stopped run on credentialed notes goes on from what was read."""
     credentialed.mark(notes.parent)
     out = tmp_path.parent / f"{tmp_path.name}-run"
-    said = iter(range(100))
+    counter = iter(range(100))
 
     def fault(prompt, n):
-        return Reply({"error": f"too long: {prompt}"}, 400) if next(said) > 8 else None
+        return Reply({"error": f"too long: {prompt}"}, 400) if next(counter) > 8 else None
 
     with (
         ChatServer(forgetful, fault=fault) as server,

@@ -65,10 +65,10 @@ def test_setting_in_the_command(options, setting):
 def test_defaults_are_left_out():
     """Settings of the run stand in the command, and defaults do not."""
     assert words_of(Settings(model="lab/m")) == ["lab/m@" + "c" * 40]
-    asked = Settings(
+    settings = Settings(
         model="lab/m@main", studies=("gest", "a:b"), limit=5, margin=0.1, seed=2, kind="masked"
     )
-    assert words_of(replace(asked, wordings=False))[1:] == [
+    assert words_of(replace(settings, wordings=False))[1:] == [
         "--study",
         "gest",
         "--study",

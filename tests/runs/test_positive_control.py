@@ -255,5 +255,5 @@ def test_control_in_a_dry_run(tmp_path):
         "--dry-run",
     ]
     done = CliRunner().invoke(app, arguments)
-    said = "If no pair's score moves, up to 12 more texts are sent for stories chat, as a control."
-    assert said in " ".join(done.output.split())
+    text = "If no pair's score moves, up to 12 more texts are sent for stories chat, as a control."
+    assert text in " ".join(done.output.split())

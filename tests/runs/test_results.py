@@ -393,10 +393,10 @@ def test_names_of_phenotypes():
 )
 def test_wrong_value_of_a_finding(key, value, sentence):
     """A wrong value is named by finding and key and not repeated."""
-    said = refusal(changed(**{key: value}))
-    assert f"entry 2, {sentence}" in said
-    assert "gpt" not in said
-    assert "etc" not in said
+    text = refusal(changed(**{key: value}))
+    assert f"entry 2, {sentence}" in text
+    assert "gpt" not in text
+    assert "etc" not in text
 
 
 @pytest.mark.parametrize(

@@ -216,6 +216,6 @@ def test_command_counts_unmeasured_pairs(classifier, tmp_path):
         place,
     )
     assert done.returncode == 0, done.stderr
-    said = " ".join((done.stdout + done.stderr).split())
-    assert "reads the same input for both texts of 8 of 16 pairs, which are not measured" in said
+    output = " ".join((done.stdout + done.stderr).split())
+    assert "reads the same input for both texts of 8 of 16 pairs, which are not measured" in output
     assert "same input" in (place / "report.html").read_text(encoding="utf-8")

@@ -70,15 +70,15 @@ def test_right_file(host, monkeypatch, tmp_path, capsys):
 
 def test_line_for_each_file(host, monkeypatch, tmp_path, capsys):
     """Each file has a line, and the failure of one does not stop the others."""
-    said = {
+    expected = {
         "a.csv": "ok", "missing.csv": "could not be fetched", "cut.csv": "IncompleteRead",
         "wrong.csv": "not the pinned one", "b.csv": "ok",
     }  # fmt: skip
-    pin_files(monkeypatch, *said)
+    pin_files(monkeypatch, *expected)
     assert script.main([CORPUS]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split(": ")[1] for line in lines] == list(said)
-    assert all(words in line for line, words in zip(lines, said.values(), strict=True))
+    assert [line.split(": ")[1] for line in lines] == list(expected)
+    assert all(words in line for line, words in zip(lines, expected.values(), strict=True))
     assert sorted(path.rpartition("/")[2] for path in files_below(tmp_path)) == ["a.csv", "b.csv"]
 
 

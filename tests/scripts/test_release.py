@@ -146,7 +146,7 @@ def test_wheel_licences(tmp_path):
     code = f"from setuptools.build_meta import prepare_metadata_for_build_wheel as made; made({str(tmp_path)!r})"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True)
     (folder,) = tmp_path.glob("*.dist-info")
-    told = Parser().parsestr((folder / "METADATA").read_text())
-    assert told["License-Expression"] == PROJECT["license"]
-    files = {name.rpartition("/")[2] for name in told.get_all("License-File")}
+    metadata = Parser().parsestr((folder / "METADATA").read_text())
+    assert metadata["License-Expression"] == PROJECT["license"]
+    files = {name.rpartition("/")[2] for name in metadata.get_all("License-File")}
     assert files == {"LICENSE", "NOTICE", "MIT.txt", "Unicode-3.0.txt", "LicenseRef-WordNet.txt"}

@@ -94,14 +94,14 @@ def test_cut_answers(labelled):
     other option continues it."""
     for row in labelled:
         options = row["options"].split("|")
-        said = read_answer(
+        text = read_answer(
             row["answer"],
             options,
             reading=row["reading"],
             lettered=row["lettered"] == "yes",
             cut=True,
         )
-        assert said in {*row["may_be_read_as"].split("|"), *NOT_READ}
+        assert text in {*row["may_be_read_as"].split("|"), *NOT_READ}
 
 
 @pytest.mark.parametrize(

@@ -347,8 +347,8 @@ main()
     # Gaps 70 - 30, 70 - 40 and 70 - 30 of 100: their mean is 36.7.
     assert "+36.7 points" in " ".join(done.stdout.split())
     assert "Cats or dogs?" in (tmp_path / "run" / "report.html").read_text()
-    said = done.stderr.partition("At last:")[2].strip()
+    output = done.stderr.partition("At last:")[2].strip()
     assert (
-        said == "swapbias: 'I like [whom].': slots ['whom'], expected ['who']. Fix the slot name."
+        output == "swapbias: 'I like [whom].': slots ['whom'], expected ['who']. Fix the slot name."
     )
     assert done.returncode == 2

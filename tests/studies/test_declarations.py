@@ -215,9 +215,11 @@ def test_misspelt_name(name, monkeypatch, rows):
         key = match[1]
         if key == "name":
             current = value.strip('"')
-        asked = experiments.get(current)
+        experiment = experiments.get(current)
         if key not in NAMES or (
-            asked and key in ("groups", "reference", "contrast") and not has_rows(name, asked, rows)
+            experiment
+            and key in ("groups", "reference", "contrast")
+            and not has_rows(name, experiment, rows)
         ):
             continue
         if isinstance(tomllib.loads(f"x = {value}")["x"], dict):

@@ -41,8 +41,8 @@ def steps(folders, *commands):
     done = run(STEPS, *folders, arguments=[json.dumps(commands)])
     assert done.returncode == 0, done.stderr
     return [
-        (code, " ".join(said.split()))
-        for code, _, said in map(json.loads, done.stdout.splitlines())
+        (code, " ".join(text.split()))
+        for code, _, text in map(json.loads, done.stdout.splitlines())
     ]
 
 
@@ -141,7 +141,7 @@ def test_mistake_in_outside_code(tmp_path):
     )
     sentence = "pet_corpora/builders/toy.py:9: NameError: name 'grup' is not defined. Correct it."
     assert (check[0], plan[0], usual[0]) == (1, 2, 0), (check, plan, usual)
-    assert all(sentence.removesuffix(". Correct it.") in said for _, said in (check, plan, usual))
+    assert all(sentence.removesuffix(". Correct it.") in text for _, text in (check, plan, usual))
     assert "bug in swapbias" not in plan[1]
 
 
@@ -152,14 +152,14 @@ def test_check_of_an_outside_study(tmp_path):
     (data / "published.csv").write_text("a,b\n1,2\n")
     (data / "sources.csv").write_text("a,b\n1,2\n")
     (data / "README.md").unlink()
-    ((code, said),) = steps([folder], ["study", "check", "toy"])
+    ((code, text),) = steps([folder], ["study", "check", "toy"])
     assert code == 1
     for part in (
         "published.csv:1: columns a, b",
         "sources.csv:1: columns a, b",
         "toy/README.md is missing",
     ):
-        assert part in said
+        assert part in text
     (data / "study.toml").unlink()
-    ((code, said),) = steps([folder], ["study", "check", "toy"])
-    assert "toy/study.toml is missing." in said
+    ((code, text),) = steps([folder], ["study", "check", "toy"])
+    assert "toy/study.toml is missing." in text

@@ -531,8 +531,8 @@ def test_planted_gap_of_a_study(folder):
     study = open_study(folder)
     rows = scored(study, "texts", np.random.default_rng(1), 0.0)
     assert primary(study, rows).margin == 0.3
-    asked = swapbias.disaggregate(rows, study, robustness=False, margin=0.1)
-    assert next(one for one in asked if one.primary).margin == 0.1
+    findings = swapbias.disaggregate(rows, study, robustness=False, margin=0.1)
+    assert next(one for one in findings if one.primary).margin == 0.1
 
 
 CHAT = """
@@ -561,10 +561,12 @@ def test_question_to_chat_models(folder):
     assert chat.shows.scores == ("score", "unanswered", "refused", "length", "judged")
     assert chat.reads.rubric.candidates == (("Kind", 0), ("Unkind", 1))
     assert chat.reads.rubric.neutral["Emily"] == chat.reads.rubric.neutral["Jacob"] == "[name]"
-    asked, read = (config_rows("at_work", one.reads.configs[0]) for one in (chat, classifier))
-    assert {row["candidates"] for row in asked} == {(("Yes", 0), ("No", 1), ("It depends", None))}
+    chat_rows, read = (config_rows("at_work", one.reads.configs[0]) for one in (chat, classifier))
+    assert {row["candidates"] for row in chat_rows} == {
+        (("Yes", 0), ("No", 1), ("It depends", None))
+    }
     assert {row["candidates"] for row in read} == {()}
-    assert [row["text"] for row in asked] == [row["text"] for row in read]
+    assert [row["text"] for row in chat_rows] == [row["text"] for row in read]
 
 
 @pytest.mark.parametrize(
@@ -633,10 +635,10 @@ def test_check_lists_every_row(folder):
 def test_slot_in_another_form(folder, slot):
     """A slot in another form is refused with the right form."""
     edited(folder, "templates.csv", "[name] works", f"{slot} works")
-    said = (
+    text = (
         f"templates.csv:2: {slot} is no slot. Write [name], with a column of that name: a-z and _."
     )
-    assert check_study(folder).faults == [said]
+    assert check_study(folder).faults == [text]
 
 
 NO_PAIR = [

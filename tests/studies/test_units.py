@@ -328,8 +328,8 @@ def test_label_is_the_unit():
     taken = swapbias.audit(
         fitted, "occupation_sentiment:control", positive_label="toxic", name="mine", progress=False
     )
-    said = "probability of the label toxic of mine, taken as probability of positive sentiment"
-    assert said in taken.report().read_text()
+    text = "probability of the label toxic of mine, taken as probability of positive sentiment"
+    assert text in taken.report().read_text()
 
 
 @pytest.mark.usefixtures("audits")

@@ -166,9 +166,9 @@ def test_progress_bar(tmp_path, monkeypatch):
     source = open_source(
         str(write(tmp_path / "a.csv", {"text": ["She is here. " * 20] * 2_000})), "text"
     )
-    told = [position / source.size for _, position in source.read(2_000)]
-    assert told == sorted(told)
-    assert (told[0] < 0.2, told[len(told) // 2] < 0.7, told[-1]) == (True, True, 1)
+    shares = [position / source.size for _, position in source.read(2_000)]
+    assert shares == sorted(shares)
+    assert (shares[0] < 0.2, shares[len(shares) // 2] < 0.7, shares[-1]) == (True, True, 1)
 
 
 def test_late_json_type(tmp_path):

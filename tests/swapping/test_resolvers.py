@@ -91,14 +91,14 @@ def test_model_with_known_errors():
     def errs(prompt):
         nonlocal others, wrong
         row, marks = marks_of(prompt)
-        said = {}
+        answers = {}
         for number, word, whose in marks:
             other = whose == "other" and word in GENDER_WORDS[row["gender"]]
             fails = other and zlib.crc32(f"{number}{prompt}".encode()) % 4 == 0
             others = others + other
             wrong = wrong + fails
-            said[str(number)] = "patient" if fails else whose
-        return json.dumps(said)
+            answers[str(number)] = "patient" if fails else whose
+        return json.dumps(answers)
 
     with ChatServer(errs) as server:
         (whole, *_) = evaluate(Swapper(whose="patient", resolver=resolver_of(server)), ROWS)

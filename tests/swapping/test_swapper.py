@@ -82,7 +82,7 @@ def test_command_and_map(tmp_path):
 
 def test_versions_without_groups():
     """Versions of one answer become the same text without groups."""
-    said = "{name}'s {a} {race} {noun}. {He} left school early, and I trust {him}; {his} {noun} friends do, too."
+    text = "{name}'s {a} {race} {noun}. {He} left school early, and I trust {him}; {his} {noun} friends do, too."
     people = [
         {"name": "John", "noun": "man", "He": "He", "him": "him", "his": "his"},
         {"name": "Mary", "noun": "woman", "He": "She", "him": "her", "his": "her"},
@@ -92,7 +92,7 @@ def test_versions_without_groups():
         {"a": "an", "race": "African-American"},
         {"a": "an", "race": "african american"},
     ]
-    texts = [said.format(**one, **race) for one in people for race in races]
+    texts = [text.format(**one, **race) for one in people for race in races]
     assert len(set(texts)) == 6
     assert len(set(without_groups(texts, NAMES))) == 1
     (shown,) = without_groups(["Johnson whitewashed an 8th-grade wall."], NAMES)
@@ -153,8 +153,10 @@ def test_his_or_hers():
         given = re.sub(
             r"\[(h)ers?\]", lambda one: "His" if one[1] == "H" else "his", line, flags=re.IGNORECASE
         )
-        told = re.findall(r"\bhers?\b", SWAPPER.swap([given])[0], re.IGNORECASE)
-        found.update((word.lower(), new.lower()) for word, new in zip(marked, told, strict=True))
+        pronouns = re.findall(r"\bhers?\b", SWAPPER.swap([given])[0], re.IGNORECASE)
+        found.update(
+            (word.lower(), new.lower()) for word, new in zip(marked, pronouns, strict=True)
+        )
     assert found.total() == 145
     assert found["her", "hers"] == 0
     assert found["hers", "hers"] >= 0.65 * (found["hers", "hers"] + found["hers", "her"])
@@ -391,10 +393,10 @@ def test_real_reports_have_no_term_left(reports):
     ]
     assert len(items) > 250
     assert accuracy(items) >= 0.97
-    told = [
+    flags = [
         is_pronoun(text[max(0, one.start() - 100) : one.start()], text[one.end() : one.end() + 100])
         for text in reports
         for one in re.finditer(r"\bhis\b", text, re.IGNORECASE)
     ]
-    assert len(told) > 240
-    assert not any(told)  # read one by one: none stands for a noun
+    assert len(flags) > 240
+    assert not any(flags)  # read one by one: none stands for a noun

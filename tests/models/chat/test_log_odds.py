@@ -81,10 +81,10 @@ def test_closed_questions_in_two_orders(study, config):
     prompt."""
     for prompt in as_prompts(config_rows(study, config)):
         (straight, _), (turned, places) = orders(prompt)
-        said = prompt.candidates
+        text = prompt.candidates
         assert straight == prompt
-        assert tuple(said[place] for place in places) == turned.candidates
-        silent = [place for place, one in enumerate(said) if one.value is None]
+        assert tuple(text[place] for place in places) == turned.candidates
+        silent = [place for place, one in enumerate(text) if one.value is None]
         assert [places[place] for place in silent] == silent  # "Do not know" stays the last
         counted = [place for place in places if place not in silent]
         assert counted == sorted(counted, reverse=True)
@@ -106,8 +106,8 @@ def test_reverse_order_of_the_study():
     assert [one.text for one, _ in orders(row(text=WORDS, candidates="1=she|0=he|=nobody"))] == [
         WORDS
     ]
-    told = row(text="Answer yes or no.", candidates="1=yes|0=no")
-    assert [one.text for one, _ in orders(told)] == ["Answer yes or no.", "Answer no or yes."]
+    instructed = row(text="Answer yes or no.", candidates="1=yes|0=no")
+    assert [one.text for one, _ in orders(instructed)] == ["Answer yes or no.", "Answer no or yes."]
 
 
 @pytest.mark.parametrize("candidates", ["1=yes|1=no", "1=yes|=no"])
@@ -122,14 +122,14 @@ def test_options_without_two_values(candidates):
 def test_first_tokens():
     """First tokens are read as options by letter or word, and the rest of the probability is
     hidden."""
-    told = [
+    tops = [
         ("A", math.log(0.4)),
         (" A", math.log(0.1)),
         ("(B", math.log(0.2)),
         ("As", math.log(0.1)),
         ("a", -3.0),
     ]
-    logs, hidden = shown_log_probs(row(), told)
+    logs, hidden = shown_log_probs(row(), tops)
     assert [math.exp(one) for one in logs] == pytest.approx([0.5 + math.exp(-3), 0.2, 0.0])
     assert hidden == pytest.approx(1 - 0.8 - math.exp(-3))
     words = row(text=WORDS, candidates="1=Very likely|0=Very bad|0.5=Not good")
@@ -306,9 +306,9 @@ def test_letters_equal_slow_definition(local):
         by_text = {one.text: [] for one in prompt.candidates}
         for one, _ in orders(prompt):
             tokens = first_tokens(local, one.text)
-            for letter, said in zip("ABCDE", one.candidates, strict=True):
-                names = (letter.casefold(), said.text.casefold())
-                by_text[said.text].append(
+            for letter, answer in zip("ABCDE", one.candidates, strict=True):
+                names = (letter.casefold(), answer.text.casefold())
+                by_text[answer.text].append(
                     math.fsum(
                         math.exp(log) for token, log in tokens if without_letters(token) in names
                     )
@@ -490,15 +490,17 @@ def test_run_keeps_its_scoring(tmp_path, quiet):
         return "401" if len(server.requests) == 12 else None
 
     with ChatServer(str, tokens=prefer_group, fault=fault) as server:
-        asked = settings(server, "stigma_vignettes:gender")
-        told = " ".join(plan_sentences(asked))
-        assert "16 prompts for tiny; 32 requests to send" in told
+        run_settings = settings(server, "stigma_vignettes:gender")
+        sentences = " ".join(plan_sentences(run_settings))
+        assert "16 prompts for tiny; 32 requests to send" in sentences
         with pytest.raises(ValueError, match="key"):
-            start(asked, tmp_path / "run", **quiet)
+            start(run_settings, tmp_path / "run", **quiet)
         lines = (tmp_path / "run" / "answers.jsonl").read_text().splitlines()
         assert [len(json.loads(line)["logprobs"]) for line in lines] == [5] * 11
         server.fault = lambda prompt, n: None
-        sampled = replace(asked, options=(replace(asked.options[0], scoring="sampled"),))
+        sampled = replace(
+            run_settings, options=(replace(run_settings.options[0], scoring="sampled"),)
+        )
         with pytest.raises(UsageError, match=r"log-odds.*sampled"):
             start(sampled, tmp_path / "run", **quiet)
         run, found = resume(tmp_path / "run", **quiet)

@@ -126,11 +126,11 @@ def test_named_key(monkeypatch):
 def test_other_machine_over_http(url, monkeypatch):
     """Another machine is used over HTTP only where the user allows it."""
     monkeypatch.setenv("SWAPBIAS_API_KEY", SECRET)
-    asked = ChatOptions(model="m", base_url=url)
+    options = ChatOptions(model="m", base_url=url)
     for refuse in (
-        asked.check_open,
-        lambda: api_key(asked),
-        lambda: ChatScorer("m", asked).score(rows(1)),
+        options.check_open,
+        lambda: api_key(options),
+        lambda: ChatScorer("m", options).score(rows(1)),
     ):
         with pytest.raises(UsageError, match=r"over http, where anybody.*-M own-address"):
             refuse()
@@ -165,11 +165,11 @@ def test_command_refuses_and_allows(tmp_path, monkeypatch):
             "audit", "--resume", tmp_path / "run", "-M", "api-key-env=MY_KEY", MY_KEY=SECRET
         )
         assert done.returncode == 0, done.stderr
-    held = "".join(
+    kept = "".join(
         one.read_text(errors="replace") for one in (tmp_path / "run").rglob("*") if one.is_file()
     )
-    assert SECRET not in held
-    assert "MY_KEY" not in held
+    assert SECRET not in kept
+    assert "MY_KEY" not in kept
 
 
 ECHOES = {
@@ -225,10 +225,10 @@ def test_redirect_to_another_host(status, monkeypatch):
 
 def refusing(server, setting, message="unknown field"):
     """A service whose models do not know a setting, in the words of OpenAI."""
-    told = Reply(
+    reply = Reply(
         {"error": {"message": message, "param": setting, "code": "unsupported_parameter"}}, 400
     )
-    return lambda prompt, n: told if setting in server.requests[-1] else None
+    return lambda prompt, n: reply if setting in server.requests[-1] else None
 
 
 def test_other_name_of_max_tokens():
@@ -319,16 +319,16 @@ def test_first_answers_cut(reply):
             UsageError, match=r"cut off at 5 tokens before they said anything.*-M max-tokens"
         ):
             scorer.score(rows(200))
-        asked = len(server.requests)
-        assert FIRST_ANSWERS <= asked <= FIRST_ANSWERS + 4  # with those under way
+        request_count = len(server.requests)
+        assert FIRST_ANSWERS <= request_count <= FIRST_ANSWERS + 4  # with those under way
         with pytest.raises(UsageError, match="-M max-tokens"):  # nor when it goes on
             scorer.score(rows(200))
-        assert len(server.requests) == asked
+        assert len(server.requests) == request_count
         short = scorer_of(server)
         for _ in range(2):  # nor in a short run
             with pytest.raises(UsageError, match="-M max-tokens"):
                 short.score(rows(2))
-        assert len(server.requests) == asked + 2
+        assert len(server.requests) == request_count + 2
 
 
 @pytest.mark.parametrize(

@@ -136,13 +136,13 @@ def test_request_and_answer():
     assert [one.score for one in found] == [0.0, 1.0]
     assert found[0].parts == {"tokens": 9.0, "truncated": 0.0, "length": 6.0}
     assert all(math.isnan(one.score) for one in plain)
-    told = []
+    calls = []
     with ChatServer(upper) as server:
         scorer = scorer_of(server)
         scorer.score(rows(3))
-        scorer.score([*rows(5), row("again/t0", "text 4")], told.append)
-    assert told[0] == 3
-    assert sum(told) == 6
+        scorer.score([*rows(5), row("again/t0", "text 4")], calls.append)
+    assert calls[0] == 3
+    assert sum(calls) == 6
 
 
 def test_offline_mode(monkeypatch):
@@ -188,9 +188,9 @@ def test_passing_trouble(fault):
     with ChatServer(upper, fault=first(fault, times=2)) as server:
         scorer = scorer_of(server, timeout=0.5)
         found = scorer.score(rows(8))
-        asked = Counter(body["messages"][0]["content"] for body in server.requests)
+        counts = Counter(body["messages"][0]["content"] for body in server.requests)
     assert [one.answer for one in found] == [f"TEXT {number}" for number in range(8)]
-    assert asked == Counter({**{f"text {number}": 1 for number in range(8)}, "text 3": 3})
+    assert counts == Counter({**{f"text {number}": 1 for number in range(8)}, "text 3": 3})
     assert sorted(answer.answer for answer in scorer.log.values()) == [one.answer for one in found]
 
 
@@ -336,11 +336,11 @@ def test_contradicting_settings(changes, sentence):
 def test_path_as_model_and_judge(tmp_path):
     """An endpoint may name its model by a path, and a judge has no prices."""
     ChatOptions(model=str(tmp_path), base_url=URL).check()
-    asked = ChatOptions(
+    options = ChatOptions(
         model="tiny", base_url=URL, judge="rater", price_in=1.0, price_out=2.0, max_cost=3.0
     )
-    asked.of_judge().check()
-    assert (asked.of_judge().model, asked.of_judge().max_cost) == ("rater", None)
+    options.of_judge().check()
+    assert (options.of_judge().model, options.of_judge().max_cost) == ("rater", None)
 
 
 def test_provider_key(monkeypatch):
@@ -426,10 +426,10 @@ def test_stopped_run(by, tmp_path):
         answered = {one.prompt_id for one in scorer.log.values()}
         assert 8 <= len(answered) < 40
         found = scorer.score(rows(40))
-        asked = {prompt.prompt_id: server.asked(prompt.text) for prompt in rows(40)}
+        request_counts = {prompt.prompt_id: server.asked(prompt.text) for prompt in rows(40)}
     assert [one.answer for one in found] == [f"TEXT {number}" for number in range(40)]
-    assert {asked[name] for name in answered} == {1}
-    assert sum(asked.values()) <= 44  # the four under way may be asked again
+    assert {request_counts[name] for name in answered} == {1}
+    assert sum(request_counts.values()) <= 44  # the four under way may be asked again
 
 
 @pytest.fixture(scope="module")
@@ -459,11 +459,11 @@ def test_local_answer_and_batch(chat_model, monkeypatch):
         row("twin/t2", "text 2"),
     ]
     whole = local(chat_model)
-    told = []
+    calls = []
     together = answers_of(whole, prompts)
     monkeypatch.setattr(whole.model, "generate", None)
-    assert [one.answer for one in whole.score(prompts, told.append)] == together
-    assert told == [8]
+    assert [one.answer for one in whole.score(prompts, calls.append)] == together
+    assert calls == [8]
     assert together == answers_of(local(chat_model, batch_size=1), prompts)
     assert together[::-1] == answers_of(local(chat_model, batch_size=3), prompts[::-1])
     trials = [row(f"s1/t{trial}", "She is a nurse.") for trial in range(4)]
@@ -504,11 +504,11 @@ def test_greedy_and_sampled(chat_model):
 
 def test_conversation_by_turns(chat_model):
     """A conversation is given turn by turn, also to a template without a system turn."""
-    told = conversation(
+    output = conversation(
         ("system", "Be brief."), ("user", "Yes?"), ("assistant", "A"), ("user", "No?")
     )
     scorer = local(chat_model)
-    assert scorer._encode(told) == ids_of(scorer.tokenizer, "Be brief.\nYes?\nA\nNo?\n")
+    assert scorer._encode(output) == ids_of(scorer.tokenizer, "Be brief.\nYes?\nA\nNo?\n")
     roles = "{% for m in messages %}{{ m['role'][0] + m['content'] }}{% endfor %}"
     refuses = (
         "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system') }}{% endif %}"
@@ -517,7 +517,7 @@ def test_conversation_by_turns(chat_model):
     encoded = []
     for template in (roles, refuses):
         scorer.tokenizer.chat_template = template
-        encoded.append(scorer.tokenizer.decode(scorer._encode(told), skip_special_tokens=True))
+        encoded.append(scorer.tokenizer.decode(scorer._encode(output), skip_special_tokens=True))
     plain = [
         scorer.tokenizer.decode(scorer.tokenizer(text)["input_ids"], skip_special_tokens=True)
         for text in ("sBe brief.uYes?aAuNo?", "uBe brief.\n\nYes?aAuNo?")
@@ -530,14 +530,14 @@ def test_local_limits(
 ):
     """A local prompt that is too long, an answer that ends and a reasoning that does not are
     marked."""
-    told = []
+    calls = []
     scorer = local(chat_model).with_reader(lambda prompt, text, *, cut: (1.0, {"correct": 1.0}))
-    found = scorer.score([row("long/t1", "nurse " * 300), row("s/t1", "She")], told.append)
+    found = scorer.score([row("long/t1", "nurse " * 300), row("s/t1", "She")], calls.append)
     assert math.isnan(found[0].score)
     assert set(found[0].parts) == set(found[1].parts) == {"tokens", "truncated", "correct"}
     assert all(math.isnan(value) for value in found[0].parts.values())
     assert found[1].score == 1.0
-    assert sum(told) == 2
+    assert sum(calls) == 2
     assert len(scorer.log) == 1
     scorer = local(chat_model)._changed(ends=[5, 6])
     assert until([40, 41, 6, 42, 5], scorer.ends) == [40, 41, 6]
@@ -645,11 +645,11 @@ def test_transformers_serve(transformers_service, tmp_path, quiet):
     """An audit over transformers serve equals that of the local model."""
     # The vignettes have a system turn and a worked example; at temperature 0 both take the likeliest tokens.
     folder, url = transformers_service
-    asked = {"model": str(folder), "trials": 1, "temperature": 0.0, "max_tokens": 6}
+    model_settings = {"model": str(folder), "trials": 1, "temperature": 0.0, "max_tokens": 6}
     items = []
     for name, options in (
-        ("here", ChatOptions(**asked)),
-        ("there", ChatOptions(**asked, base_url=url)),
+        ("here", ChatOptions(**model_settings)),
+        ("there", ChatOptions(**model_settings, base_url=url)),
     ):
         settings = Settings(studies=("stigma_vignettes:conditions",), limit=8, options=(options,))
         run, _ = start(settings, tmp_path / name, draw=False, **quiet)

@@ -115,11 +115,11 @@ def test_refusal_of_the_service(refusal, tmp_path):
         assert sum(one.parts["refused"] for one in scored) == 1
         assert "withheld 1 of 6 answers (1 refused)" in scorer.notes["withheld"]
         again = closed_scorer(server).keeping_answers(tmp_path)
-        asked = len(server.requests)
+        request_count = len(server.requests)
         assert [one.parts["refused"] for one in again.score(prompts)] == [
             one.parts["refused"] for one in scored
         ]
-        assert len(server.requests) == asked
+        assert len(server.requests) == request_count
 
 
 @pytest.mark.parametrize(
@@ -156,9 +156,9 @@ def test_prompt_without_answer(trouble, tmp_path):
         ]
         assert line["reason"]
         again = closed_scorer(server).keeping_answers(tmp_path)
-        asked = len(server.requests)
+        request_count = len(server.requests)
         again.score(prompts)
-        assert len(server.requests) == asked
+        assert len(server.requests) == request_count
 
 
 TROUBLES = {
@@ -196,9 +196,9 @@ def test_prompt_of_no_service(trouble, tmp_path):
         assert math.isnan(scored[3].score)
         assert (scored[3].parts["refused"], scored[3].parts["unanswered"]) == (0.0, 1.0)
         again = closed_scorer(server).keeping_answers(tmp_path)
-        asked = len(server.requests)
+        request_count = len(server.requests)
         again.score(prompts)
-        assert len(server.requests) == asked
+        assert len(server.requests) == request_count
 
 
 def test_service_that_breaks(tmp_path):

@@ -303,11 +303,11 @@ def test_alphabetical_file():
     )
     made_up = static({name: PLANE[name] for name in sorted(PLANE)})
     made_up.keyed.expandos["count"] = np.arange(len(PLANE), 0, -1)
-    told = [
+    frequencies = [
         StaticVectors(one.keyed, name="v").identity["frequency"]
         for one in (counted, static(PLANE), made_up)
     ]
-    assert told == ["counts", "rank", "unknown"]
+    assert frequencies == ["counts", "rank", "unknown"]
 
 
 def test_cosines_without_each_pair():

@@ -146,24 +146,24 @@ def test_note_without_known_words():
         "label": "positive",
         "text": "unheard",
     }
-    told = []
+    calls = []
     scored = scorer(training=lambda phenotype, regime: [*notes(), blank]).score(
-        prompts(["unheard", TEST[0]]), told.append
+        prompts(["unheard", TEST[0]]), calls.append
     )
     assert math.isnan(scored[0].score)
     assert scored[0].answer == ""
     assert math.isnan(scored[0].parts["predicted"])
     assert scored[1] == scorer().score(prompts(TEST[:1]))[0]
-    assert sum(told) == 2
+    assert sum(calls) == 2
     assert all(math.isnan(one.score) for one in scorer().score(prompts(["unheard", "endless"])))
 
 
 def test_classifier_of_each_regime():
     """Each phenotype and regime has a classifier that is trained once."""
-    asked = []
+    calls = []
 
     def training(phenotype, regime):
-        asked.append((phenotype, regime))
+        calls.append((phenotype, regime))
         turned = {"positive": "negative", "negative": "positive"}
         return (
             notes()
@@ -183,8 +183,8 @@ def test_classifier_of_each_regime():
         assert all(
             one.answer != other.answer for one, other in zip(scored[::2], scored[1::2], strict=True)
         )
-    assert asked == [("depression", "original"), ("depression", "turned")]
-    assert set(reader._trained) == set(asked)
+    assert calls == [("depression", "original"), ("depression", "turned")]
+    assert set(reader._trained) == set(calls)
 
 
 def test_grid_search():
@@ -321,14 +321,14 @@ def word_rule(texts):
 def test_lime_finds_words():
     """LIME finds the words that speak for the phenotype, the same for one seed."""
     texts = {"original": "she feels hopeless and tired", "swapped": "he feels hopeless and tired"}
-    told = explain_pair(word_rule, texts, samples=500)
-    assert [word for word, _ in told["original"]][:2] == ["hopeless", "she"]
-    weights = {version: dict(words) for version, words in told.items()}
+    explanation = explain_pair(word_rule, texts, samples=500)
+    assert [word for word, _ in explanation["original"]][:2] == ["hopeless", "she"]
+    weights = {version: dict(words) for version, words in explanation.items()}
     assert weights["original"]["hopeless"] == pytest.approx(0.6, abs=0.05)
     assert weights["original"]["she"] == pytest.approx(0.1, abs=0.05)
     assert abs(weights["swapped"]["he"]) < 0.05
-    assert told == explain_pair(word_rule, texts, samples=500)
-    assert told != explain_pair(word_rule, texts, samples=500, seed=1)
+    assert explanation == explain_pair(word_rule, texts, samples=500)
+    assert explanation != explain_pair(word_rule, texts, samples=500, seed=1)
 
 
 def test_explanation_without_probability(monkeypatch):

@@ -247,14 +247,14 @@ def test_padding_tokens_within_a_text(family, changed):
 def test_rounded_weights(dtype, tmp_path):
     """Rounded weights give nearly the scores of float32."""
     folder = str(tiny.save("bert", tmp_path))
-    asked = as_prompts(config_rows("gendered_stigma", "rq1"))[::9]
+    prompts = as_prompts(config_rows("gendered_stigma", "rq1"))[::9]
     exact = load_scorer(folder)
     coarse = load_scorer(folder, options=LoadOptions(device="cpu", dtype=dtype))
     assert coarse.identity["dtype"] == dtype
-    first = exact.score(asked)
-    rounded = coarse.score(asked)
+    first = exact.score(prompts)
+    rounded = coarse.score(prompts)
     assert coarse.model.dtype == getattr(torch, dtype)
-    assert rounded == coarse.score(asked)
+    assert rounded == coarse.score(prompts)
     apart = max(abs(one.score - other.score) for one, other in zip(first, rounded, strict=True))
     masses = [[one.parts["closed_list_mass"] for one in scored] for scored in (first, rounded)]
     assert masses[1] == pytest.approx(masses[0], abs=0.05)

@@ -162,15 +162,15 @@ MOST_TOKENS = 6
 def texts_to_answer():
     """Two vignettes with questions, twins, one that goes on from another, one of another length, a short one."""
     draw = random.Random(5)
-    said = [[draw.randrange(3, 60) for _ in range(n)] for n in (40, 50, 45)]
+    answers = [[draw.randrange(3, 60) for _ in range(n)] for n in (40, 50, 45)]
     questions = [[draw.randrange(3, 60) for _ in range(n)] for n in (3, 9, 20)]
-    prompts = [said[0] + prefix + two for prefix in said[1:] for two in questions]
+    prompts = [answers[0] + prefix + two for prefix in answers[1:] for two in questions]
     return [
         *prompts,
         prompts[0],
         [*prompts[0], 7, 8],
-        said[2],
-        [*said[2][::-1], *said[1]],
+        answers[2],
+        [*answers[2][::-1], *answers[1]],
         [5, 6, 7],
     ]
 
