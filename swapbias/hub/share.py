@@ -116,11 +116,21 @@ def share_run(run: Run, options: ShareOptions, hub: Hub, *, say: Say) -> list[Pu
     results_push = results_plan.carry_out(hub, never=forbidden_strings)
     if page is None:
         return [results_push]
+    commit = results_commit or results_push.commit
+    page_push = _push_page(page, commit, results_push.url, never=forbidden_strings)
+    return [results_push, page_push]
+
+
+def _push_page(
+    page: "_ModelPage", results_commit: str, results_url: str, *, never: Collection[str]
+) -> Push:
+    """Push the change of a model's page; an error says that the results are shared all the same."""
     try:
-        page_plan = page.plan(results_commit or results_push.commit)
-        return [results_push, page_plan.carry_out(hub, never=forbidden_strings)]
+        return page.plan(results_commit).carry_out(page.hub, never=never)
     except ValueError as error:
-        sentence = f"The results are at {results_push.url}, but {page.model_repo.name} was not changed: {error}"
+        sentence = (
+            f"The results are at {results_url}, but {page.model_repo.name} was not changed: {error}"
+        )
         # As the same error for the command line, which ends otherwise for each of these.
         if isinstance(error, HubError):
             raise HubError(sentence) from error

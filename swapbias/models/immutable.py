@@ -66,12 +66,9 @@ class Immutable(metaclass=_Whole):
             )
 
     def _changed(self, **attributes: Any) -> Self:
-        """Return a copy with other attributes; it holds the same caches, which must not depend on them.
-
-        AttributeError: it has no such attribute, so that the copy would do what the original does.
-        """
+        """Return a copy with other attributes; it holds the same caches, which must not depend on them."""
         for name in attributes:
-            getattr(self, name)
+            getattr(self, name)  # an AttributeError: a name that nothing reads would change nothing
         copied = copy(self)
         vars(copied).update(attributes)
         return copied

@@ -66,7 +66,7 @@ def start(
         The run and its findings.
 
     Raises:
-        UsageError: what is asked does not fit; one sentence. What was scored is saved.
+        UsageError: settings, models and folder do not fit together; what was scored is saved.
         ValueError: a model or table is broken.
         OSError: a file cannot be read or written.
     """
