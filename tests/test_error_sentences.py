@@ -287,6 +287,7 @@ NEVER_EMPTY = {
     "studies/corpus_file.py corpus_declaration": "lines of faults; what is not valid has some",
     "studies/own/own_corpus.py refuse_study": "lines of faults, inside if faults",
     "studies/package_study.py _refuse": "lines of faults; what is not valid has some",
+    "studies/paper.py check_paper": "lines of faults; what is not valid has some",
     "swapping/referents/persons.py __init__": "a constant",
     "swapping/resolvers.py load_resolver": "inside if settings",
     "swapping/swapper.py _prepared_persons": "a constant; a table has two groups",

@@ -12,6 +12,7 @@ from swapbias import __version__
 from swapbias.cli.auditing import audit
 from swapbias.cli.data import build, help_on, list_, reproduce, swap, train
 from swapbias.cli.finished_runs import check, compare, export, figures, pull, push, redraw, share
+from swapbias.cli.paper_commands import tables
 from swapbias.cli.plans import plan
 from swapbias.cli.study_commands import study
 from swapbias.cli.terminal import (
@@ -54,7 +55,19 @@ app.command("swap", cls=WithSettings)(swap)
 app.command("list", cls=Sectioned)(list_)
 app.command("help", cls=Sectioned)(help_on)
 app.command("report", cls=Sectioned)(redraw)
-for _command in (check, compare, figures, export, share, push, pull, build, train, reproduce):
+for _command in (
+    check,
+    compare,
+    tables,
+    figures,
+    export,
+    share,
+    push,
+    pull,
+    build,
+    train,
+    reproduce,
+):
     app.command(cls=Sectioned)(_command)
 app.add_typer(study, name="study")
 

@@ -1,6 +1,6 @@
 """Corpora: tables (configs) that are published together, the study that reads them, its released outputs."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,9 @@ from swapbias.studies.package_study import STUDY_FILE, declared_study
 from swapbias.studies.prompt import PLACEBO_COLUMNS, PROMPT_COLUMNS, Candidate, Row
 from swapbias.studies.row_check import check_columns
 from swapbias.studies.tables import Lexicon
+
+# a table of a paper: the header and the lines, of the models of runs
+CalculateTable = Callable[[Sequence[Any]], tuple[Sequence[str], Sequence[Sequence[str]]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +184,9 @@ class Corpus:
     """Outputs that the authors of the study released."""
     local: Callable[[Path], tuple[Config, ...]] | None = None
     """A function that makes the configs from a folder of the user's (MIMIC, own notes); None: it reads no folder."""
+    calculated_tables: Mapping[str, CalculateTable] = field(default_factory=dict)
+    """By name the functions that calculate tables of the paper of which a cell is no single finding: of the models of
+    runs (``studies.paper.PaperRun``) the header and the lines, whose first two cells are model and numbers."""
     own_files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     """The files of a user's own study by name; empty for a corpus of the package."""
     origin: str = ""
@@ -209,6 +215,7 @@ def declared_corpus(
     lexicons: Mapping[str, Callable[[], Lexicon]] | None = None,
     released: tuple[Released, ...] = (),
     local: Callable[[Path], tuple[Config, ...]] | None = None,
+    calculated_tables: Mapping[str, CalculateTable] | None = None,
 ) -> Corpus:
     """Return the corpus that ``corpus.toml`` in its folder declares (``DeclaredCorpus``).
 
@@ -221,6 +228,7 @@ def declared_corpus(
         lexicons: the functions that read its word lists, by name.
         released: outputs that the authors of the study released.
         local: a function that makes the configs from a folder of the user's.
+        calculated_tables: the functions that calculate tables of the paper, by name.
 
     Raises:
         StudyError: a file declares what it should not, or what the builder does not give; every fault is a line.
@@ -250,6 +258,7 @@ def declared_corpus(
         lexicons=lexicons or {},
         released=released,
         local=local,
+        calculated_tables=calculated_tables or {},
     )
 
 

@@ -135,6 +135,7 @@ def inflated(data):
 RUN_WAYS = {
     "share": [],  # in test_files_on_the_hub
     "figures": [("figures", "RUN", "--format", form, "--out", "OUT") for form in FORMATS],
+    "tables": [("tables", "RUN", "--out", "OUT")],
     "report": [],  # report.html of the run, in test_files_shown_to_others
     "compare": [("compare", "RUN", "OTHER", "--out", "OUT")],
     "check": [("check", "RUN", "--max-gap", "0.5", "--junit", "OUT/junit.xml")],

@@ -1,0 +1,69 @@
+"""Names of a paper's models: how the paper calls them, and under which names an audit meets them."""
+
+from dataclasses import dataclass
+
+from swapbias.studies.corpus_folders import corpus_dir
+from swapbias.studies.tables import published_rows, read_table
+
+MODELS_FILE = "published_models.csv"
+_SEPARATOR = ";"
+
+
+@dataclass(frozen=True, slots=True)
+class PaperModel:
+    """A model of a paper."""
+
+    model: str
+    """The name in ``published.csv``."""
+    title: str
+    """What the paper calls it."""
+    aliases: tuple[str, ...] = ()
+    """Further names under which an audit meets it."""
+
+    @property
+    def names(self) -> set[str]:
+        """Every name of it, whole and by the last part of a path, in small letters."""
+        names = (self.model, self.title, *self.aliases)
+        return {form for name in names for form in _forms(name)}
+
+
+def list_models(study: str) -> list[PaperModel]:
+    """List the models that a study's paper prints numbers of, in the order of ``published_models.csv``.
+
+    Args:
+        study: its name.
+    """
+    path = corpus_dir(study) / MODELS_FILE
+    models = []
+    if path.exists():
+        for row in read_table(path, ("model", "title", "aliases"), optional={"aliases"}):
+            parts = (part.strip() for part in row["aliases"].split(_SEPARATOR))
+            aliases = tuple(part for part in parts if part)
+            models.append(PaperModel(row["model"], row["title"], aliases))
+    listed = {model.model for model in models}
+    for name in dict.fromkeys(row["model"] for row in published_rows(study)):
+        if name not in listed:
+            models.append(PaperModel(name, name.rstrip("/").rsplit("/", 1)[-1]))
+    return models
+
+
+def find_model(study: str, model_id: str) -> PaperModel | None:
+    """Find the paper's model that a model of a run is; None where it is none of them.
+
+    Args:
+        study: the name of the study.
+        model_id: the model's name in the run; with an adapter (``a + b``) it is no paper's.
+    """
+    if " + " in model_id:
+        return None
+    forms = _forms(model_id)
+    models = list_models(study)
+    exact = [model for model in models if forms[0] in model.names]
+    by_last_part = [model for model in models if forms[-1] in model.names]
+    return next(iter((*exact, *by_last_part)), None)
+
+
+def _forms(name: str) -> list[str]:
+    """List a name in small letters, whole and by the last part of its path."""
+    whole = name.strip().rstrip("/").casefold()
+    return [whole, whole.rsplit("/", 1)[-1]]
