@@ -36,7 +36,7 @@ from swapbias.findings.mean_findings import (
 from swapbias.findings.scored_rows import UNANSWERED_SCORES, one_per_prompt, split_rows
 from swapbias.findings.sensitivity import with_sensitivity
 from swapbias.findings.terms import ALL, ALL_GAPS
-from swapbias.studies import JUDGED, PLACEBO, Slice, Study, load_study, tables
+from swapbias.studies import JUDGED, PLACEBO, Slice, Study, load_study, published as paper_numbers
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -53,7 +53,7 @@ def disaggregate(
     *,
     seed: int = 0,
     margin: float | None = None,
-    expected: Mapping[tuple[str, ...], tables.Published] | None = None,
+    expected: Mapping[tuple[str, ...], paper_numbers.Published] | None = None,
     robustness: bool = True,
 ) -> list[Finding]:
     """Find every finding of a study from scored prompts: overall, by subset and by slice.
@@ -114,7 +114,7 @@ def disaggregate(
     }
     findings = corrected_for_rows(findings, study.correction, several_groups)
     findings = mark_disagreeing(findings)
-    published = tables.published_for(study.name, model) if expected is None else expected
+    published = paper_numbers.published_for(study.name, model) if expected is None else expected
     return with_verdicts(_with_published(findings, published), margin=margin)
 
 
@@ -180,7 +180,7 @@ def _with_robustness(
 
 
 def _with_published(
-    findings: Iterable[Finding], published: Mapping[tuple[str, ...], tables.Published]
+    findings: Iterable[Finding], published: Mapping[tuple[str, ...], paper_numbers.Published]
 ) -> list[Finding]:
     """Return the findings, those of the published score with the number that is published beside them."""
     return [

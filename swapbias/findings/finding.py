@@ -17,7 +17,7 @@ from swapbias.findings.terms import (
     UNMEASURED,
 )
 from swapbias.measures import MEASURES, Estimate, Measure, Unit, intervals, record, units
-from swapbias.studies import JUDGED, Experiment, load_study, tables
+from swapbias.studies import JUDGED, Experiment, load_study, published as paper_numbers
 
 _MINORITY = 0.25  # share of differing pairs: fewer in the other direction are exceptions
 _WHOLE_MASS = "closed_list_mass"  # the score column of words however rare
@@ -139,7 +139,7 @@ class Finding(record.Record):
     """Of a flip rate: the number of notes that are positive in the version of the group alone."""
     only_reference: float = math.nan
     """Of a flip rate: the number of notes that are positive in the version of the reference group alone."""
-    published: tables.Published | None = None
+    published: paper_numbers.Published | None = None
     """The published number beside it; None where there is none."""
 
     @property
@@ -232,7 +232,7 @@ class Finding(record.Record):
         """Return the finding as one flat row by column; numbers are native, NaN where undefined."""
         columns = _flat(self)
         del columns["estimate"], columns["published"]
-        published = _flat(self.published or tables.Published())
+        published = _flat(self.published or paper_numbers.Published())
         columns |= _flat(self.estimate)
         return columns | {f"published_{name}": value for name, value in published.items()}
 

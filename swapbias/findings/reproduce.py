@@ -12,7 +12,15 @@ from swapbias.findings.analysis import disaggregate
 from swapbias.findings.finding import Finding
 from swapbias.findings.terms import AS_PUBLISHED
 from swapbias.measures import MEASURES, Estimate
-from swapbias.studies import Corpus, Released, Study, load_corpus, load_study, tables
+from swapbias.studies import (
+    Corpus,
+    Released,
+    Study,
+    load_corpus,
+    load_study,
+    published as paper_numbers,
+    tables,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +78,7 @@ def recompute(study_name: str) -> Iterator[Reproduced | NotAtHand]:
     """
     study = load_study(study_name)
     corpus = load_corpus(study_name)
-    if not corpus.released and tables.published_rows(study_name):
+    if not corpus.released and paper_numbers.published_rows(study_name):
         yield NotAtHand(
             study.name, "every model", "outputs", "its authors released none to recompute from"
         )
@@ -107,7 +115,7 @@ def _recompute_findings(
     findings = disaggregate(pd.DataFrame(rows), study, robustness=False) if rows else []
     if not released.counts:
         return findings, []
-    published = tables.published_for(study.name, released.model)
+    published = paper_numbers.published_for(study.name, released.model)
     facts = []
     for subset, measure, contrast, number in released.counts(files):
         fact = Finding(
@@ -139,8 +147,8 @@ def _reproduce_finding(
     is_answer: bool,
 ) -> Iterator[Reproduced]:
     """Yield each printed quantity of a finding (of a corrected run those that differ), and unprinted answers."""
-    published = finding.published or tables.Published()
-    for quantity in ("value", "p_value", "effect_size"):
+    published = finding.published or paper_numbers.Published()
+    for quantity in paper_numbers.QUANTITIES:
         printed = getattr(published, quantity)
         recomputed = getattr(finding.estimate, quantity)
         is_unprinted_answer = is_answer and quantity == "value" and finding.published is None
@@ -167,7 +175,7 @@ def _reproduce_finding(
         )
 
 
-def _match(published: tables.Published, quantity: str, recomputed: float) -> str:
+def _match(published: paper_numbers.Published, quantity: str, recomputed: float) -> str:
     """Return whether a recomputed quantity agrees with the printed one: yes, explained, no; blank where none is."""
     printed = getattr(published, quantity)
     if not printed:
@@ -181,17 +189,23 @@ def _match(published: tables.Published, quantity: str, recomputed: float) -> str
 
 
 def agrees(printed: str, recomputed: float) -> bool:
-    """Tell whether a number rounds to what was printed, to its last decimal.
+    """Tell whether a number rounds to what was printed, to its last decimal, or lies within a printed bound.
 
     >>> agrees("0.3206", 0.32064), agrees("0.3206", 0.32066), agrees("2.7e-5", 2.71e-5)
     (True, False, True)
+    >>> agrees("<0.01", 0.009), agrees("<0.01", 0.01), agrees(">0.5", 0.6)
+    (True, False, True)
 
     Args:
-        printed: a decimal number as text.
+        printed: a decimal number as text, behind ``<`` or ``>`` where it is a bound.
         recomputed: the number; NaN agrees with nothing.
     """
     if math.isnan(recomputed):
         return False
+    if printed.startswith("<"):
+        return recomputed < float(printed[1:])
+    if printed.startswith(">"):
+        return recomputed > float(printed[1:])
     number = Decimal(printed)
     half_unit = 0.5 * 10.0 ** int(number.as_tuple().exponent)
     return abs(float(number) - recomputed) <= half_unit * (1 + 1e-6)

@@ -15,7 +15,14 @@ from swapbias.models.base import LoadOptions
 from swapbias.models.loading import load_model, quiet
 from swapbias.models.masked import MaskedScorer
 from swapbias.models.progress import Bar, Progress, no_bar
-from swapbias.studies import MASK, Experiment, catalogue, config_rows, tables
+from swapbias.studies import (
+    MASK,
+    Experiment,
+    catalogue,
+    config_rows,
+    published as paper_numbers,
+    tables,
+)
 
 RECIPE = "3"
 """Raise it when the training changes, so that no cached model is mistaken for the new one."""
@@ -40,7 +47,7 @@ SUBJECTS = {
 _WORDS = [word for group in SUBJECTS.values() for word in group]
 
 
-def planted_findings(experiment: Experiment) -> dict[tuple[str, ...], tables.Published]:
+def planted_findings(experiment: Experiment) -> dict[tuple[str, ...], paper_numbers.Published]:
     """Return the planted sizes by ``Finding.key``: what a perfect audit recovers.
 
     Args:
@@ -57,7 +64,9 @@ def planted_findings(experiment: Experiment) -> dict[tuple[str, ...], tables.Pub
     difference = gaps["mental_health"] - gaps["other_health"]
     values["mental_health - other_health", "gap_difference", *contrast] = difference
     return {
-        (experiment.name, *key): tables.Published(value=f"{value:.2f}", source="planted")
+        (experiment.name, *key): paper_numbers.Published(
+            value=f"{value:.2f}", source=paper_numbers.PLANTED_BIAS
+        )
         for key, value in values.items()
     }
 

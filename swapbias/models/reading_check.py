@@ -15,6 +15,7 @@ from swapbias.studies import (
     declared,
     load_study,
     package_study,
+    published as paper_numbers,
     row_check,
     tables,
 )
@@ -128,7 +129,7 @@ def _file_faults(name: str) -> Iterator[str]:
         yield f"{name}/{package_study.STUDY_FILE} is missing. Write one with title, url and [[experiments]]."
     if not (folder / "README.md").is_file():
         yield f"{name}/README.md is missing. Write one that says what the study measures."
-    for read in (tables.published_rows, tables.outside_sources):
+    for read in (paper_numbers.published_rows, tables.outside_sources):
         try:
             read(name)
         except ValueError as error:

@@ -12,7 +12,7 @@ from swapbias.errors import UsageError
 from swapbias.measures import Unit
 from swapbias.models.immutable import Immutable
 from swapbias.models.progress import Progress, silent
-from swapbias.studies import Lexicon, Prompt, tables
+from swapbias.studies import Lexicon, Prompt, published as paper_numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Scorer(Immutable):
     """Pins the model down in the manifest, so that another version of it is noticed."""
     own_unit: Unit | None = None
     """The unit of the model's own numbers, where studies of the package take them as ``unit``; None: the same."""
-    expected: Mapping[tuple[str, ...], tables.Published] | None = None
+    expected: Mapping[tuple[str, ...], paper_numbers.Published] | None = None
     """Numbers to compare findings with, by ``Finding.key``; None: the published ones."""
     chunk_rows: int = 1_024
     """Number of rows that are scored before they are saved."""

@@ -17,7 +17,7 @@ from swapbias.models.model_names import read_name
 from swapbias.models.progress import Progress, silent
 from swapbias.models.scorer import Scored, Scorer, not_scored
 from swapbias.models.tokens import refuse_unknown_tokens
-from swapbias.studies import Prompt, tables
+from swapbias.studies import Prompt, published as paper_numbers
 
 
 class TransformersScorer(Scorer):
@@ -36,7 +36,7 @@ class TransformersScorer(Scorer):
         model_id: str,
         identity: Mapping[str, Any],
         options: LoadOptions | None = None,
-        expected: Mapping[tuple[str, ...], tables.Published] | None = None,
+        expected: Mapping[tuple[str, ...], paper_numbers.Published] | None = None,
     ) -> None:
         self.model = model.eval()
         self.tokenizer = tokenizer

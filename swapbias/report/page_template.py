@@ -13,7 +13,7 @@ from swapbias.findings import terms
 from swapbias.models.chat import scoring_in_words
 from swapbias.report import cautions, claims, finding_names, meanings, numbers
 from swapbias.report.charts import look
-from swapbias.studies import tables
+from swapbias.studies import published as paper_numbers
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -66,8 +66,8 @@ def load_template(name: str) -> "Template":
         "anchor": anchor,
         "look": look,
         "scoring_in_words": scoring_in_words,
-        "PLANTED_BIAS": tables.PLANTED_BIAS,
-        "PLANTED_LEAK": tables.PLANTED_LEAK,
+        "PLANTED_BIAS": paper_numbers.PLANTED_BIAS,
+        "PLANTED_LEAK": paper_numbers.PLANTED_LEAK,
     }
     return templates.get_template(name)
 

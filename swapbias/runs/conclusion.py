@@ -19,7 +19,7 @@ from swapbias.runs.score_notes import describe_repeated, describe_same_inputs, d
 from swapbias.runs.scored_task import ScoredTask, as_read
 from swapbias.runs.scoring import Scoring
 from swapbias.runs.settings import Settings
-from swapbias.studies import load_study, tables
+from swapbias.studies import load_study, published as paper_numbers
 
 EXPLAINED = "explanations.json"
 """File of notes whose words are weighed."""
@@ -136,7 +136,7 @@ def _expected_of(scored_task: ScoredTask, model_id: str) -> Any:
 
 def expected_numbers(
     study: str, notes: Notes, model: str
-) -> dict[tuple[str, ...], tables.Published]:
+) -> dict[tuple[str, ...], paper_numbers.Published]:
     """Return what to compare findings on notes with.
 
     Args:
@@ -148,10 +148,10 @@ def expected_numbers(
         Of MIMIC-III the paper's numbers, of synthetic notes the planted leak, by what a finding is of.
     """
     if notes.name == "mimic3":
-        return tables.published_for(study, model.partition("+")[0])
+        return paper_numbers.published_for(study, model.partition("+")[0])
     if notes.name != "synthetic":
         return {}
-    expected: dict[tuple[str, ...], tables.Published] = {}
+    expected: dict[tuple[str, ...], paper_numbers.Published] = {}
     for phenotype in notes.phenotypes:
         tests = [
             note for note in notes.rows if (note["phenotype"], note["split"]) == (phenotype, "test")
@@ -159,7 +159,9 @@ def expected_numbers(
         # A perfect learner flips on the notes with a leak.
         share = sum(note["planted"] == "leak" for note in tests) / len(tests)
         key = ("phenotyping", "original", "flip_rate", "female and male", "phenotype", phenotype)
-        expected[key] = tables.Published(value=f"{share:.3f}", source=tables.PLANTED_LEAK)
+        expected[key] = paper_numbers.Published(
+            value=f"{share:.3f}", source=paper_numbers.PLANTED_LEAK
+        )
     return expected
 
 

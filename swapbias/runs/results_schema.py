@@ -22,7 +22,7 @@ from swapbias.errors import listed
 from swapbias.files import parse_json
 from swapbias.findings import Finding, terms
 from swapbias.measures import MEASURES, Estimate
-from swapbias.studies import own_studies, tables
+from swapbias.studies import own_studies, published as paper_numbers
 
 MOST_BYTES = 64 * 2**20
 MOST_MANIFEST_BYTES = 2 * 2**20
@@ -70,7 +70,7 @@ _OF_FINDING = {
     if entry.name not in ("estimate", "published")
 }
 _OF_ESTIMATE = {entry.name: entry.type for entry in fields(Estimate)}
-_PRINTED = tuple(f"published_{entry.name}" for entry in fields(tables.Published))
+_PRINTED = tuple(f"published_{entry.name}" for entry in fields(paper_numbers.Published))
 
 
 @cache
@@ -149,7 +149,7 @@ def parse_results(content: bytes, source: str, *, own_names: bool = False) -> li
             name: math.nan if value is None else value for name, value in row.items()
         }
         printed = [row[name] for name in _PRINTED]
-        published = tables.Published(*printed) if any(printed) else None
+        published = paper_numbers.Published(*printed) if any(printed) else None
         estimate = Estimate(**{name: values[name] for name in _OF_ESTIMATE})
         fields_of_finding = {name: values[name] for name in _OF_FINDING}
         findings.append(Finding(**fields_of_finding, estimate=estimate, published=published))

@@ -1,4 +1,4 @@
-"""Read the package's tables, word lists, checklists, published numbers and pinned upstream files."""
+"""Read the package's tables, word lists, checklists and pinned upstream files."""
 
 import csv
 import hashlib
@@ -11,7 +11,7 @@ import urllib.request
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -38,13 +38,17 @@ def read_table(
         ValueError: another header than ``columns``, a ragged row, a blank cell.
     """
     rows = _whole_table(
-        _table_name(path), path.read_bytes(), tuple(columns), frozenset(optional), delimiter
+        table_name(path), path.read_bytes(), tuple(columns), frozenset(optional), delimiter
     )
     return [dict(row) for row in rows]
 
 
-def _table_name(path: Path) -> str:
-    """Name a table for errors, with its corpus where it lies in the folder of one."""
+def table_name(path: Path) -> str:
+    """Name a table for errors, with its corpus where it lies in the folder of one.
+
+    Args:
+        path: the path of the file.
+    """
     corpus = path.parent.name
     is_of_corpus = corpus in CORPORA.names() and path.parent == corpus_dir(corpus)
     return f"{corpus}/{path.name}" if is_of_corpus else path.name
@@ -317,78 +321,6 @@ def csv_rows(path: Path, *, delimiter: str = ",") -> Iterator[dict[str, str]]:
     with path.open(newline="", encoding="utf-8-sig") as handle:
         for row in csv.DictReader(handle, delimiter=delimiter):
             yield {name.strip(): cell for name, cell in row.items() if name}
-
-
-_KEY = ("experiment", "subset", "measure", "contrast", "slice_by", "slice_value")
-# sources of numbers that a calibration model or notes hold
-PLANTED_BIAS = "planted"
-PLANTED_LEAK = "planted leak"
-
-
-@dataclass(frozen=True, slots=True)
-class Published:
-    """A number to compare a finding with: a paper's, with the decimals that it prints, or a planted one."""
-
-    value: str = ""
-    """The number, with its decimals."""
-    p_value: str = ""
-    """The p-value beside it; blank where none is printed."""
-    effect_size: str = ""
-    """The effect size beside it; blank where none is printed."""
-    source: str = ""
-    """The table or sentence that prints it."""
-    note: str = ""
-    """A note on why the authors' own release disagrees with what they print."""
-    recomputed: str = ""
-    """The released value."""
-
-    @property
-    def planted(self) -> bool:
-        """True where it is the size of a bias that was planted, and no paper's."""
-        return self.source in (PLANTED_BIAS, PLANTED_LEAK)
-
-
-_NUMBERS = tuple(column.name for column in fields(Published))
-
-
-def published_rows(study: str) -> list[dict[str, str]]:
-    """Read the paper's numbers, as printed: texts keep their decimals.
-
-    Args:
-        study: its name.
-
-    Returns:
-        A row each; nothing where a study lists none.
-    """
-    table = corpus_dir(study) / "published.csv"
-    columns = ("model", *_KEY, *_NUMBERS)
-    blank_allowed = {*columns} - {"model", "experiment", "measure", "contrast", "source"}
-    return read_table(table, columns, optional=blank_allowed) if table.exists() else []
-
-
-def published_for(study: str, model_id: str) -> dict[tuple[str, ...], Published]:
-    """Read the paper's numbers for a model.
-
-    Args:
-        study: its name.
-        model_id: a model is known by its name or last path part.
-
-    Returns:
-        The numbers by ``Finding.key``.
-    """
-    if " + " in model_id:  # no paper audited a model with an adapter
-        return {}
-    name = model_id.rstrip("/").split("/")[-1].lower()
-    merged: dict[tuple[str, ...], Published] = {}
-    for row in published_rows(study):
-        if row["model"].split("/")[-1].lower() != name:
-            continue
-        key = tuple(row[column] for column in _KEY)
-        earlier = asdict(merged.get(key, Published(source=row["source"])))
-        values = {column: value or row[column] for column, value in earlier.items()}
-        values["source"] = "; ".join(dict.fromkeys((earlier["source"], row["source"])))
-        merged[key] = Published(**values)
-    return merged
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from swapbias.findings.reproduce import NotAtHand, recompute as reproduce
 from swapbias.measures import answer_bias
 from swapbias.studies.catalogue import config_rows, load_corpus
 from swapbias.studies.corpus_folders import corpus_dir
-from swapbias.studies.tables import published_rows, upstream_file
+from swapbias.studies.published import published_rows
+from swapbias.studies.tables import upstream_file
 from tests.tables import rows_of
 
 NAME = "adjective_coreference"

@@ -17,7 +17,7 @@ from swapbias.measures.gaps import group_gap
 from swapbias.measures.intervals import at_level
 from swapbias.runs.run import score_prompts
 from swapbias.studies.catalogue import config_rows, load_prompts, load_study, studies
-from swapbias.studies.tables import published_rows
+from swapbias.studies.published import published_rows
 from tests import baselines
 from tests.baselines import hash_of
 from tests.scoring import score_rows

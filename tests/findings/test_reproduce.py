@@ -10,7 +10,7 @@ from swapbias.errors import UpstreamMissingError
 from swapbias.findings.reproduce import NotAtHand, Reproduced, agrees, recompute
 from swapbias.studies import tables
 from swapbias.studies.catalogue import studies
-from swapbias.studies.tables import Published
+from swapbias.studies.published import Published, published_for
 from tests.conftest import ROOT
 
 
@@ -180,7 +180,9 @@ def of_longformer(tmp_path, monkeypatch):
             for dimension in dimensions
         }
         monkeypatch.setattr(tables, "upstream_file", at_hand)
-        monkeypatch.setattr("swapbias.studies.tables.published_for", lambda study, model: printed)
+        monkeypatch.setattr(
+            "swapbias.studies.published.published_for", lambda study, model: printed
+        )
         return [finding for finding in numbers_of("gendered_stigma") if finding.model == LONGFORMER]
 
     return made
@@ -226,7 +228,7 @@ def test_missing_outputs(tmp_path, monkeypatch):
 )
 def test_explained_difference(upstream, monkeypatch, written, match):
     """A difference is explained only by the number that was written down."""
-    real = tables.published_for
+    real = published_for
 
     def with_a_misprint(study, model):
         known = real(study, model)
@@ -234,6 +236,6 @@ def test_explained_difference(upstream, monkeypatch, written, match):
         misprint = Published(value="0.9999", note="a misprint of the paper", recomputed=written)
         return {key: misprint} if key in known else {}
 
-    monkeypatch.setattr("swapbias.studies.tables.published_for", with_a_misprint)
+    monkeypatch.setattr("swapbias.studies.published.published_for", with_a_misprint)
     rows = numbers_of("occupation_sentiment")
     assert [(one.match, one.note) for one in rows] == [(match, "a misprint of the paper")]

@@ -12,7 +12,7 @@ from swapbias.findings.finding import Finding
 from swapbias.measures.estimate import Estimate
 from swapbias.runs import run as runs
 from swapbias.studies.catalogue import config_rows
-from swapbias.studies.tables import Published
+from swapbias.studies.published import Published
 from tests.baselines import RuleScorer
 from tests.scoring import score_rows
 

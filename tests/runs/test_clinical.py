@@ -33,7 +33,7 @@ from swapbias.studies import Candidate, Prompt, config_rows, load_prompts, load_
 from swapbias.studies.answer_scores import read_facts
 from swapbias.studies.catalogue import local_corpus
 from swapbias.studies.checklists import facts_of, read_checklist, stated
-from swapbias.studies.tables import published_rows
+from swapbias.studies.published import published_rows
 from swapbias.swapping import Swapper
 from tests import tiny
 from tests.models.chat.server import ChatServer, Reply

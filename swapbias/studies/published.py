@@ -1,0 +1,160 @@
+"""Read the numbers that papers printed, each with what it is: printed, a bound, or only recomputed."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from decimal import Decimal, InvalidOperation
+from functools import lru_cache
+
+from swapbias.studies.corpus_folders import corpus_dir
+from swapbias.studies.tables import shown_names, table_name, table_rows
+
+_KEY = ("experiment", "subset", "measure", "contrast", "slice_by", "slice_value")
+QUANTITIES = ("value", "p_value", "effect_size")
+PRINTED = "printed"
+RECOMPUTED = "recomputed"
+BOUND = "bound"
+ORIGINS = (PRINTED, RECOMPUTED, BOUND)
+_BOUNDS = ("<", ">")
+# sources of numbers that a calibration model or notes hold
+PLANTED_BIAS = "planted"
+PLANTED_LEAK = "planted leak"
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A number to compare a finding with: a paper's, with the decimals that it prints, or a planted one."""
+
+    value: str = ""
+    """The number, with its decimals."""
+    p_value: str = ""
+    """The p-value beside it; blank where none is printed."""
+    effect_size: str = ""
+    """The effect size beside it; blank where none is printed."""
+    source: str = ""
+    """The table or sentence that prints it."""
+    note: str = ""
+    """A note on why the authors' own release disagrees with what they print."""
+    recomputed: str = ""
+    """The released value."""
+    origin: str = ""
+    """``printed``, ``recomputed`` (nobody prints it: it follows from released outputs) or ``bound`` (``<0.01``);
+    of quantities of several origins each with its own, as in ``value printed, p_value bound``; blank of a planted
+    number."""
+
+    @property
+    def planted(self) -> bool:
+        """True where it is the size of a bias that was planted, and no paper's."""
+        return self.source in (PLANTED_BIAS, PLANTED_LEAK)
+
+    def origin_of(self, quantity: str) -> str:
+        """Return the origin of a quantity; blank of a planted number.
+
+        >>> Published("0.2", "<0.01", origin="value printed, p_value bound").origin_of("p_value")
+        'bound'
+
+        Args:
+            quantity: ``value``, ``p_value`` or ``effect_size``.
+        """
+        by_quantity = dict(part.split(" ") for part in self.origin.split(", ") if " " in part)
+        return by_quantity.get(quantity, "") if by_quantity else self.origin
+
+
+_NUMBERS = tuple(column.name for column in fields(Published))
+_COLUMNS = ("model", *_KEY, *_NUMBERS)
+_REQUIRED = ("model", "experiment", "measure", "contrast", "source", "origin")
+
+
+def published_rows(study: str) -> list[dict[str, str]]:
+    """Read the paper's numbers, as printed: texts keep their decimals.
+
+    Args:
+        study: its name.
+
+    Returns:
+        A row each; nothing where a study lists none.
+
+    Raises:
+        ValueError: another header, a blank cell, an unknown origin, or a cell that is no number.
+    """
+    table = corpus_dir(study) / "published.csv"
+    if not table.exists():
+        return []
+    return [dict(row) for row in _checked_rows(table_name(table), table.read_bytes())]
+
+
+@lru_cache(maxsize=16)  # each audited model asks for the rows of its study
+def _checked_rows(name: str, content: bytes) -> list[dict[str, str]]:
+    """Return the rows of a ``published.csv``; ValueError with file and line where one is wrong."""
+
+    def header_faults(header: list[str]) -> Iterator[str]:
+        if header != list(_COLUMNS):
+            yield f"columns {shown_names(header)}, expected {shown_names(_COLUMNS)}. Fix the header."
+
+    rows = []
+    may_be_blank = {*_COLUMNS} - {*_REQUIRED}
+    for line, row, faults in table_rows(name, content, header_faults, optional=may_be_blank):
+        for fault in faults or _row_faults(row):
+            raise ValueError(f"{name}:{line}: {fault}")
+        rows.append(row)
+    return rows
+
+
+def _row_faults(row: Mapping[str, str]) -> Iterator[str]:
+    """Yield what is wrong with the origin and the numbers of a row."""
+    origin = row["origin"]
+    if origin not in ORIGINS:
+        yield f"origin {origin!r}, expected one of {', '.join(ORIGINS)}. Fix the cell."
+        return
+    for quantity in QUANTITIES:
+        cell = row[quantity]
+        if not cell:
+            continue
+        if cell.startswith(_BOUNDS) != (origin == BOUND):
+            yield (
+                f"{quantity} {cell!r} of origin {origin}. "
+                "Begin a bound with < or >, and give it the origin bound."
+            )
+        try:
+            Decimal(cell.removeprefix("<").removeprefix(">"))
+        except InvalidOperation:
+            yield f"{quantity} {cell!r}, expected a decimal number. Fix the cell."
+
+
+def published_for(study: str, model_id: str) -> dict[tuple[str, ...], Published]:
+    """Read the paper's numbers for a model.
+
+    Args:
+        study: its name.
+        model_id: a model is known by its name or last path part.
+
+    Returns:
+        The numbers by ``Finding.key``.
+    """
+    if " + " in model_id:  # no paper audited a model with an adapter
+        return {}
+    name = model_id.rstrip("/").split("/")[-1].lower()
+    by_key: dict[tuple[str, ...], list[dict[str, str]]] = {}
+    for row in published_rows(study):
+        if row["model"].split("/")[-1].lower() == name:
+            by_key.setdefault(tuple(row[column] for column in _KEY), []).append(row)
+    return {key: _merged(rows) for key, rows in by_key.items()}
+
+
+def _merged(rows: list[dict[str, str]]) -> Published:
+    """Return the numbers that rows of one key print; of a quantity printed twice the first."""
+    values: dict[str, str] = {}
+    origins: dict[str, str] = {}
+    for row in rows:
+        for quantity in QUANTITIES:
+            if row[quantity] and quantity not in values:
+                values[quantity] = row[quantity]
+                origins[quantity] = row["origin"]
+    several = len(set(origins.values())) > 1
+    parts = [f"{quantity} {origin}" for quantity, origin in origins.items()]
+    return Published(
+        **values,
+        source="; ".join(dict.fromkeys(row["source"] for row in rows)),
+        note="; ".join(dict.fromkeys(row["note"] for row in rows if row["note"])),
+        recomputed=next((row["recomputed"] for row in rows if row["recomputed"]), ""),
+        origin=", ".join(parts) if several else rows[0]["origin"],
+    )

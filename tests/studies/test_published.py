@@ -1,0 +1,74 @@
+"""Published numbers: what each is, how rows of a key are merged, and which files are refused."""
+
+import pytest
+
+from swapbias.studies import corpora, published
+from swapbias.studies.published import ORIGINS, Published, published_for, published_rows
+
+HEADER = (
+    "model,experiment,subset,measure,contrast,slice_by,slice_value,"
+    "value,p_value,effect_size,source,note,recomputed,origin\n"
+)
+
+
+def write_rows(folder, monkeypatch, *lines):
+    """Write a table of published numbers and make it the one of every study."""
+    (folder / "published.csv").write_text(HEADER + "".join(f"{line}\n" for line in lines))
+    monkeypatch.setattr(published, "corpus_dir", lambda study: folder)
+
+
+def test_value_and_bound_of_a_key(tmp_path, monkeypatch):
+    """A value beside a p-value that is printed as a bound is two rows, which are read as one number."""
+    key = "m,e,,mean,female,all,"
+    write_rows(
+        tmp_path, monkeypatch, f"{key},0.2,,,Table 1,,,printed", f"{key},,<0.01,,text,,,bound"
+    )
+    (number,) = published_for("any", "org/M").values()
+    assert number == Published(
+        "0.2", "<0.01", source="Table 1; text", origin="value printed, p_value bound"
+    )
+    assert [number.origin_of(name) for name in ("value", "p_value", "effect_size")] == [
+        "printed",
+        "bound",
+        "",
+    ]
+    assert Published("0.2", origin="printed").origin_of("value") == "printed"
+
+
+@pytest.mark.parametrize(
+    ("cells", "sentence"),
+    [
+        (
+            "0.2,,,Table 1,,,guessed",
+            ":2: origin 'guessed', expected one of printed, recomputed, bound",
+        ),
+        (
+            "<0.2,,,Table 1,,,printed",
+            ":2: value '<0.2' of origin printed. Begin a bound with < or >",
+        ),
+        ("0.2,,,Table 1,,,bound", ":2: value '0.2' of origin bound. Begin a bound with < or >"),
+        ("0.2 %,,,Table 1,,,printed", ":2: value '0.2 %', expected a decimal number"),
+        ("0.2,,,Table 1,,,", ":2: column 'origin' is blank"),
+    ],
+)
+def test_refused_rows(tmp_path, monkeypatch, cells, sentence):
+    """A row is refused with its line where its origin or a number is wrong."""
+    write_rows(tmp_path, monkeypatch, f"m,e,,mean,female,all,,{cells}")
+    with pytest.raises(ValueError, match=r"published\.csv") as error:
+        published_rows("any")
+    assert sentence in str(error.value)
+
+
+def test_origins_of_the_package():
+    """GEST's numbers are recomputed, ten quantities of the occupations are, and every row has an origin."""
+    rows = {name: published_rows(name) for name in corpora()}
+    assert {row["origin"] for of_study in rows.values() for row in of_study} <= set(ORIGINS)
+    assert {row["origin"] for row in rows["gest"]} == {"recomputed"}
+    cells = [
+        (row["origin"], row[quantity])
+        for row in rows["occupation_sentiment"]
+        for quantity in ("value", "p_value")
+        if row[quantity]
+    ]
+    assert ("bound", "<0.01") in cells
+    assert {("printed", value) for value in ("-0.040", "0.039", "0.99", "0.34")} <= set(cells)
