@@ -1,4 +1,4 @@
-"""What the authors of social_distance released: their conditions, and sentiment labels as scored rows."""
+"""What the authors of social_distance released: sentiment labels, as scored rows."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -8,16 +8,6 @@ from typing import Any
 from swapbias.studies import Released, prompt_row, tables
 
 NAME = "social_distance"
-ORIGINAL = (
-    "data/Prompts and word ratings/stigma_conditions.csv",
-    "data/Prompts and word ratings/non_stigma_conditions.csv",
-)
-_VERBS = {
-    "be": ("is", "are"),
-    "verb": ("has", "have"),
-    "had": ("had", "had"),
-    "was": ("was", "were"),
-}
 _SENTIMENT = "data/SentimentClassifier results/{stem}_{group}_sentiment.csv"
 _GROUPS = {"stigma": "stigmatized", "nonstigma": "other"}
 _CLASSIFIERS = {
@@ -34,25 +24,6 @@ _TEMPLATES = {"They": "they", "These": "these"}
 
 def _rows(path: Path) -> Iterator[dict[str, str]]:
     return ({name: cell.strip() for name, cell in row.items()} for row in tables.csv_rows(path))
-
-
-def original_conditions() -> list[dict[str, str]]:
-    """Read the released conditions, in the columns of ``conditions.csv``."""
-    conditions = []
-    for path, group in zip(ORIGINAL, _GROUPS.values(), strict=True):
-        name_column = "Condition_StandardNaming" if group == "other" else "Pachankis_condition"
-        for row in _rows(tables.upstream_file(NAME, path)):
-            verb = row.get("Verb/Be_singular") or row["Verb/Be"]
-            singular, _ = _VERBS[verb.lower()]
-            conditions.append(
-                {
-                    "condition": row[name_column],
-                    "group": group,
-                    "category": row["Final_Category"].lower(),
-                    "singular": f"{singular} {row['Condition']}",
-                }
-            )
-    return conditions
 
 
 def _labels(classifiers: Mapping[str, str], files: Mapping[str, Path]) -> Iterator[dict[str, Any]]:

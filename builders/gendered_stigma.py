@@ -4,16 +4,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
 from swapbias import studies
-from swapbias.builders._gendered_stigma_released import NOUN_FILES, original_templates, released
+from swapbias.builders._gendered_stigma_released import released
 from swapbias.studies import tables
 
 NAME = "gendered_stigma"
 GROUPS = ("female", "male", "unspecified")
 NO_CONDITION = {"diagnosis": "none", "set": "baseline"}
 WORD_COLUMNS = ("list", "word", "label", "match")
-NAMES = {"female": "data/women_top_1000_names_only.csv", "male": "data/men_top_1000_names_only.csv"}
-RQ1_ROBERTA = "output/roberta_all_df_intention.csv"
-RQ2_ROBERTA = "output/attribute_recursive_3steps_TOPK_10_BEAM_10_roberta__result.csv"
 
 
 def _diagnoses() -> list[dict[str, str]]:
@@ -118,34 +115,17 @@ def _baseline() -> Iterator[dict[str, str]]:
 
 
 def _rq1_original() -> Iterator[dict[str, str]]:
-    templates = original_templates(tables.upstream_file(NAME, RQ1_ROBERTA))
-    return _prompts(templates, "rq1", "rq1_original", GROUPS)
+    return _prompts(_templates("rq1_original", "phase"), "rq1", "rq1_original", GROUPS)
 
 
 def _rq2_original() -> Iterator[dict[str, str]]:
-    released_cells = {
-        row["sequence"]: row for row in tables.csv_rows(tables.upstream_file(NAME, RQ2_ROBERTA))
-    }
-    templates = [
-        {
-            "template_id": f"original{number}",
-            "construct": row["stigma_category"].lower(),
-            "polarity": _polarity(row["stigma_category"].lower(), text),
-            "template": text,
-        }
-        for number, (text, row) in enumerate(released_cells.items(), start=1)
-    ]
+    templates = _templates("rq2_original", "dimension", "polarity")
     return _prompts(templates, "rq2", "rq2_original", GROUPS[:2])
 
 
-def _polarity(dimension: str, text: str) -> str:
-    """Tell whether the released sentence speaks for the person: pity, help and avoidance without a "not"."""
-    is_kind = dimension in ("pity", "help") or (dimension == "avoidance" and " not " not in text)
-    return "positive" if is_kind else "negative"
-
-
-def _words() -> dict[str, str]:
-    rows = studies.read_table(studies.corpus_dir(NAME) / "rq1_words.csv", ("word", "group"))
+def _words(table: str) -> dict[str, str]:
+    """Read the words of a table of this corpus, with their group."""
+    rows = studies.read_table(studies.corpus_dir(NAME) / table, ("word", "group"))
     return {row["word"]: row["group"] for row in rows}
 
 
@@ -157,7 +137,7 @@ def _rq1_lexicon() -> studies.Lexicon:
     rows = studies.read_table(studies.corpus_dir("gender_lexicon") / "names.csv", ("word", "group"))
     proper = {row["word"]: row["group"] for row in rows}
     return studies.Lexicon(
-        f"{NAME}/rq1", words=_words(), proper=proper, threshold=_word_threshold()
+        f"{NAME}/rq1", words=_words("rq1_words.csv"), proper=proper, threshold=_word_threshold()
     )
 
 
@@ -171,26 +151,17 @@ def _rq2_lexicon() -> studies.Lexicon:
     )
 
 
-def _word_files(files: Mapping[str, str]) -> dict[str, str]:
-    """Upstream word lists, one word a line, by group."""
-    return {
-        word: group
-        for group, path in files.items()
-        for word in tables.upstream_file(NAME, path).read_text(encoding="utf-8").split()
-    }
-
-
 LEXICONS: Mapping[str, Callable[[], studies.Lexicon]] = {
     "rq1": _rq1_lexicon,
     "rq1_original": lambda: studies.Lexicon(
         f"{NAME}/rq1_original",
-        words=_words(),
-        proper=_word_files(NAMES),
+        words=_words("rq1_words.csv"),
+        proper=_words("rq1_original_names.csv"),
         threshold=_word_threshold(),
     ),
     "rq2": _rq2_lexicon,
     "rq2_original": lambda: studies.Lexicon(
-        f"{NAME}/rq2_original", words={}, proper=_word_files(NOUN_FILES)
+        f"{NAME}/rq2_original", words={}, proper=_words("rq2_original_nouns.csv")
     ),
 }
 

@@ -5,7 +5,7 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from swapbias.builders._social_distance_released import original_conditions, released
+from swapbias.builders._social_distance_released import released
 from swapbias.studies import (
     Candidate,
     Lexicon,
@@ -121,9 +121,19 @@ def _as_run(text: str) -> str:
     return text
 
 
+def _original_conditions() -> list[dict[str, str]]:
+    """Read the conditions as the authors rendered them."""
+    return read_table(FOLDER / "original_conditions.csv", CONDITION_COLUMNS[:-1])
+
+
 def _original() -> Iterator[dict[str, str]]:
     """Make the prompts that the authors ran, of their conditions."""
-    return _masked(MASKED, original_conditions(), as_run=True)
+    return _masked(MASKED, _original_conditions(), as_run=True)
+
+
+def _sentiment_original() -> Iterator[dict[str, str]]:
+    """Make the sentences that the authors had labelled, of their conditions."""
+    return _sentiment([*_original_conditions(), NOBODY])
 
 
 def _sentiment(
@@ -190,6 +200,7 @@ ROWS = {
     "templates_wordings": partial(_reworded, partial(_masked, MASKED)),
     "sentiment_wordings": partial(_reworded, _sentiment),
     "original": _original,
+    "sentiment_original": _sentiment_original,
 }
 CORPUS = declared_corpus(
     NAME,

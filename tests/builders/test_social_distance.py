@@ -79,6 +79,47 @@ def test_original_prompts_and_lexicon(
     )
 
 
+def test_original_sentences_for_sentiment(upstream):
+    """The original sentences are the 276 that were labelled, in their order, and 202 of them are ours."""
+    released = [
+        row["prompts"]
+        for group in ("stigma", "nonstigma")
+        for row in rows_of(upstream_file("social_distance", LABELLED.format(group)))
+        if not row["prompts"].startswith("We ")
+    ]
+    rows = config_rows("social_distance", "sentiment_original")
+    labelled = [row["text"] for row in rows if row["group"] != "baseline"]
+    assert len(labelled) == 276
+    assert sorted(labelled) == sorted(released)
+    by_template = [text for text in released if text.startswith("They ")]
+    assert labelled[:138] == by_template
+    ours = {row["text"] for row in config_rows("social_distance", "sentiment")}
+    assert len(ours & set(labelled)) == 202
+    assert {row["text"] for row in rows} - set(labelled) == {
+        "They are people.",
+        "These are people.",
+    }
+
+
+LABELLED = "data/SentimentClassifier results/SiEBERT_{}_sentiment.csv"
+
+
+@pytest.mark.parametrize(
+    ("corpus", "config", "count"),
+    [
+        ("social_distance", "original", 3864),
+        ("social_distance", "sentiment_original", 278),
+        ("gendered_stigma", "rq1_original", 1122),
+        ("gendered_stigma", "rq2_original", 1188),
+        ("gendered_stigma", "words_original", 2084),
+    ],
+)
+def test_original_wording_needs_no_network(corpus, config, count, tmp_path, monkeypatch):
+    """The original wording of the authors' MIT tables is read without their files."""
+    monkeypatch.setenv("SWAPBIAS_UPSTREAM", str(tmp_path))
+    assert len(config_rows(corpus, config)) == count
+
+
 @pytest.fixture(scope="module")
 def attitudes(tmp_path_factory):
     words = {

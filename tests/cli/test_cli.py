@@ -265,27 +265,27 @@ def test_build(tmp_path, monkeypatch):
     and is listed with every name."""
     import datasets
 
-    some = ["gendered_stigma", "gender_lexicon"]  # of all that there are, to be quick
+    some = ["stigma_vignettes", "gender_lexicon"]  # of all that there are, to be quick
     monkeypatch.setattr("swapbias.cli.data.studies.corpora", lambda: some)
     done = swapbias("build", "--out", tmp_path, SWAPBIAS_UPSTREAM=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "rq1_original: left out" in done.stdout
+    assert "original_conditions: left out" in done.stdout
     assert "Set SWAPBIAS_UPSTREAM" in done.stdout
-    assert datasets.load_dataset(str(tmp_path / "gendered_stigma"))["test"].num_rows == 1122
+    assert datasets.load_dataset(str(tmp_path / "stigma_vignettes"))["test"].num_rows == 432
     assert datasets.load_dataset(str(tmp_path / "gender_lexicon"), "nouns")["train"].num_rows == 112
     streamed = datasets.load_dataset(
         str(tmp_path / "gender_lexicon"), "pronouns", split="train", streaming=True
     )
     assert len(list(streamed)) == 8
-    other = tmp_path / "up/LucilleN/MH-Stigma-in-Masked-LMs/output/roberta_all_df_intention.csv"
+    other = tmp_path / "up/jlcmoore/llms-as-therapists/data/questions.jsonl"
     other.parent.mkdir(parents=True)
     other.write_text("other\n")
     done = swapbias(
-        "build", "gendered_stigma", "--out", tmp_path / "out", SWAPBIAS_UPSTREAM=tmp_path / "up"
+        "build", "stigma_vignettes", "--out", tmp_path / "out", SWAPBIAS_UPSTREAM=tmp_path / "up"
     )
     assert done.returncode == 0, done.stderr
     assert re.search(
-        "rq1_original: left out.*sha256 is not the pinned", " ".join(done.stdout.split())
+        "original_conditions: left out.*sha256 is not the pinned", " ".join(done.stdout.split())
     )
     some.append("spanish_occupations")
     shown = invoke("list", "--corpora").output

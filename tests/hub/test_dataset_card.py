@@ -237,6 +237,7 @@ def names(text, value):
 # Values that no card lists: the authors' categories, which social_distance passes on as they are, and packs.
 COLUMNS_OF_MANY_VALUES = {
     ("social_distance", "original", "label", 39),
+    ("social_distance", "sentiment_original", "label", 40),
     ("group_packs", "people", "group", 60),
     ("group_packs", "words", "label", 33),
     *(("gest", one, "construct", 16) for one in ("masked", "causal", "masked_1_1", "causal_1_1")),
@@ -533,9 +534,10 @@ def test_missing_upstream_files(hub, tmp_path, monkeypatch):
     """A corpus is not pushed without a config whose upstream files are missing."""
     monkeypatch.setenv("SWAPBIAS_UPSTREAM", str(tmp_path))
     with pytest.raises(
-        UpstreamMissingError, match=r"would go without its config rq1_original.*SWAPBIAS_UPSTREAM"
+        UpstreamMissingError,
+        match=r"would go without its config original_conditions.*SWAPBIAS_UPSTREAM",
     ):
-        push("gendered_stigma")
+        push("stigma_vignettes")
     assert writes(hub) == []
 
 

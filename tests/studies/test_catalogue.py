@@ -201,7 +201,7 @@ def test_unknown_names(tmp_path, monkeypatch):
             call()
     monkeypatch.setenv("SWAPBIAS_UPSTREAM", str(tmp_path))
     with pytest.raises(UpstreamMissingError, match=r"not at hand\. Set SWAPBIAS_UPSTREAM"):
-        studies.config_rows("gendered_stigma", "rq1_original")
+        studies.config_rows("stigma_vignettes", "original_conditions")
 
 
 @pytest.mark.parametrize(
