@@ -36,7 +36,15 @@ from swapbias.findings.mean_findings import (
 from swapbias.findings.scored_rows import UNANSWERED_SCORES, one_per_prompt, split_rows
 from swapbias.findings.sensitivity import with_sensitivity
 from swapbias.findings.terms import ALL, ALL_GAPS
-from swapbias.studies import JUDGED, PLACEBO, Slice, Study, load_study, published as paper_numbers
+from swapbias.studies import (
+    JUDGED,
+    PLACEBO,
+    Slice,
+    Study,
+    load_study,
+    paper_models,
+    published as paper_numbers,
+)
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -114,7 +122,7 @@ def disaggregate(
     }
     findings = corrected_for_rows(findings, study.correction, several_groups)
     findings = mark_disagreeing(findings)
-    published = paper_numbers.published_for(study.name, model) if expected is None else expected
+    published = paper_models.published_for(study.name, model) if expected is None else expected
     return with_verdicts(_with_published(findings, published), margin=margin)
 
 

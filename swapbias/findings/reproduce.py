@@ -18,6 +18,7 @@ from swapbias.studies import (
     Study,
     load_corpus,
     load_study,
+    paper_models,
     published as paper_numbers,
     tables,
 )
@@ -115,7 +116,7 @@ def _recompute_findings(
     findings = disaggregate(pd.DataFrame(rows), study, robustness=False) if rows else []
     if not released.counts:
         return findings, []
-    published = paper_numbers.published_for(study.name, released.model)
+    published = paper_models.published_for(study.name, released.model)
     facts = []
     for subset, measure, contrast, number in released.counts(files):
         fact = Finding(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from swapbias.findings import Finding, terms
-from swapbias.studies import load_corpus, paper, paper_models, tables
+from swapbias.studies import load_corpus, paper, paper_models, published as paper_numbers
 
 PRINTED = "printed"
 """What the numbers that a paper prints are called."""
@@ -122,7 +122,7 @@ def _printed_numbers(study: str) -> list[_Numbers]:
     """Return what is published of each model of the paper, printed numbers apart from recomputed ones."""
     titles = {model.model: model.title for model in paper_models.list_models(study)}
     facts: dict[tuple[str, str], dict[tuple[str, ...], dict[str, str]]] = {}
-    for row in tables.published_rows(study):
+    for row in paper_numbers.published_rows(study):
         label = RECOMPUTED if row.get("origin") == RECOMPUTED else PRINTED
         of_model = facts.setdefault((titles[row["model"]], label), {})
         texts = of_model.setdefault(tuple(row[name] for name in _KEY), {})

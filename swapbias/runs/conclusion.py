@@ -19,7 +19,7 @@ from swapbias.runs.score_notes import describe_repeated, describe_same_inputs, d
 from swapbias.runs.scored_task import ScoredTask, as_read
 from swapbias.runs.scoring import Scoring
 from swapbias.runs.settings import Settings
-from swapbias.studies import load_study, published as paper_numbers
+from swapbias.studies import load_study, paper_models, published as paper_numbers
 
 EXPLAINED = "explanations.json"
 """File of notes whose words are weighed."""
@@ -148,7 +148,7 @@ def expected_numbers(
         Of MIMIC-III the paper's numbers, of synthetic notes the planted leak, by what a finding is of.
     """
     if notes.name == "mimic3":
-        return paper_numbers.published_for(study, model.partition("+")[0])
+        return paper_models.published_for(study, model.partition("+")[0])
     if notes.name != "synthetic":
         return {}
     expected: dict[tuple[str, ...], paper_numbers.Published] = {}

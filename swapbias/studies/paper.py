@@ -28,7 +28,7 @@ from swapbias.studies.declared import (
 )
 from swapbias.studies.declared_values import EXPECTED, Number, Switch, Text, Texts
 from swapbias.studies.experiment import Declared, Study
-from swapbias.studies.tables import published_rows
+from swapbias.studies.published import published_rows
 from swapbias.studies.toml_lines import KeyPath
 
 PAPER_FILE = "paper.toml"

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from swapbias.studies.corpus_folders import corpus_dir
-from swapbias.studies.tables import published_rows, read_table
+from swapbias.studies.published import KEY, QUANTITIES, Published, published_rows
+from swapbias.studies.tables import read_table
 
 MODELS_FILE = "published_models.csv"
 _SEPARATOR = ";"
@@ -61,6 +62,46 @@ def find_model(study: str, model_id: str) -> PaperModel | None:
     exact = [model for model in models if forms[0] in model.names]
     by_last_part = [model for model in models if forms[-1] in model.names]
     return next(iter((*exact, *by_last_part)), None)
+
+
+def published_for(study: str, model_id: str) -> dict[tuple[str, ...], Published]:
+    """Read the paper's numbers for a model.
+
+    Args:
+        study: its name.
+        model_id: the model's name in a run.
+
+    Returns:
+        The numbers by ``Finding.key``.
+    """
+    model = find_model(study, model_id)
+    if model is None:
+        return {}
+    by_key: dict[tuple[str, ...], list[dict[str, str]]] = {}
+    for row in published_rows(study):
+        if row["model"] == model.model:
+            by_key.setdefault(tuple(row[column] for column in KEY), []).append(row)
+    return {key: _merged(rows) for key, rows in by_key.items()}
+
+
+def _merged(rows: list[dict[str, str]]) -> Published:
+    """Return the numbers that rows of one key print; of a quantity printed twice the first."""
+    values: dict[str, str] = {}
+    origins: dict[str, str] = {}
+    for row in rows:
+        for quantity in QUANTITIES:
+            if row[quantity] and quantity not in values:
+                values[quantity] = row[quantity]
+                origins[quantity] = row["origin"]
+    several = len(set(origins.values())) > 1
+    parts = [f"{quantity} {origin}" for quantity, origin in origins.items()]
+    return Published(
+        **values,
+        source="; ".join(dict.fromkeys(row["source"] for row in rows)),
+        note="; ".join(dict.fromkeys(row["note"] for row in rows if row["note"])),
+        recomputed=next((row["recomputed"] for row in rows if row["recomputed"]), ""),
+        origin=", ".join(parts) if several else rows[0]["origin"],
+    )
 
 
 def _forms(name: str) -> list[str]:

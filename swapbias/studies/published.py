@@ -8,7 +8,7 @@ from functools import lru_cache
 from swapbias.studies.corpus_folders import corpus_dir
 from swapbias.studies.tables import shown_names, table_name, table_rows
 
-_KEY = ("experiment", "subset", "measure", "contrast", "slice_by", "slice_value")
+KEY = ("experiment", "subset", "measure", "contrast", "slice_by", "slice_value")
 QUANTITIES = ("value", "p_value", "effect_size")
 PRINTED = "printed"
 RECOMPUTED = "recomputed"
@@ -60,7 +60,7 @@ class Published:
 
 
 _NUMBERS = tuple(column.name for column in fields(Published))
-_COLUMNS = ("model", *_KEY, *_NUMBERS)
+_COLUMNS = ("model", *KEY, *_NUMBERS)
 _REQUIRED = ("model", "experiment", "measure", "contrast", "source", "origin")
 
 
@@ -118,43 +118,3 @@ def _row_faults(row: Mapping[str, str]) -> Iterator[str]:
             Decimal(cell.removeprefix("<").removeprefix(">"))
         except InvalidOperation:
             yield f"{quantity} {cell!r}, expected a decimal number. Fix the cell."
-
-
-def published_for(study: str, model_id: str) -> dict[tuple[str, ...], Published]:
-    """Read the paper's numbers for a model.
-
-    Args:
-        study: its name.
-        model_id: a model is known by its name or last path part.
-
-    Returns:
-        The numbers by ``Finding.key``.
-    """
-    if " + " in model_id:  # no paper audited a model with an adapter
-        return {}
-    name = model_id.rstrip("/").split("/")[-1].lower()
-    by_key: dict[tuple[str, ...], list[dict[str, str]]] = {}
-    for row in published_rows(study):
-        if row["model"].split("/")[-1].lower() == name:
-            by_key.setdefault(tuple(row[column] for column in _KEY), []).append(row)
-    return {key: _merged(rows) for key, rows in by_key.items()}
-
-
-def _merged(rows: list[dict[str, str]]) -> Published:
-    """Return the numbers that rows of one key print; of a quantity printed twice the first."""
-    values: dict[str, str] = {}
-    origins: dict[str, str] = {}
-    for row in rows:
-        for quantity in QUANTITIES:
-            if row[quantity] and quantity not in values:
-                values[quantity] = row[quantity]
-                origins[quantity] = row["origin"]
-    several = len(set(origins.values())) > 1
-    parts = [f"{quantity} {origin}" for quantity, origin in origins.items()]
-    return Published(
-        **values,
-        source="; ".join(dict.fromkeys(row["source"] for row in rows)),
-        note="; ".join(dict.fromkeys(row["note"] for row in rows if row["note"])),
-        recomputed=next((row["recomputed"] for row in rows if row["recomputed"]), ""),
-        origin=", ".join(parts) if several else rows[0]["origin"],
-    )

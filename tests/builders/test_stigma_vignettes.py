@@ -15,7 +15,7 @@ from swapbias.runs.audit import start
 from swapbias.runs.settings import Settings
 from swapbias.studies import config_rows, load_corpus
 from swapbias.studies.chats import turns
-from swapbias.studies.published import published_for
+from swapbias.studies.paper_models import published_for
 from swapbias.studies.tables import upstream_file
 from tests.baselines import letter, mixed
 from tests.models.chat.server import ChatServer

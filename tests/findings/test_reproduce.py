@@ -10,7 +10,8 @@ from swapbias.errors import UpstreamMissingError
 from swapbias.findings.reproduce import NotAtHand, Reproduced, agrees, recompute
 from swapbias.studies import tables
 from swapbias.studies.catalogue import studies
-from swapbias.studies.published import Published, published_for
+from swapbias.studies.paper_models import published_for
+from swapbias.studies.published import Published
 from tests.conftest import ROOT
 
 
@@ -181,7 +182,7 @@ def of_longformer(tmp_path, monkeypatch):
         }
         monkeypatch.setattr(tables, "upstream_file", at_hand)
         monkeypatch.setattr(
-            "swapbias.studies.published.published_for", lambda study, model: printed
+            "swapbias.studies.paper_models.published_for", lambda study, model: printed
         )
         return [finding for finding in numbers_of("gendered_stigma") if finding.model == LONGFORMER]
 
@@ -236,6 +237,6 @@ def test_explained_difference(upstream, monkeypatch, written, match):
         misprint = Published(value="0.9999", note="a misprint of the paper", recomputed=written)
         return {key: misprint} if key in known else {}
 
-    monkeypatch.setattr("swapbias.studies.published.published_for", with_a_misprint)
+    monkeypatch.setattr("swapbias.studies.paper_models.published_for", with_a_misprint)
     rows = numbers_of("occupation_sentiment")
     assert [(one.match, one.note) for one in rows] == [(match, "a misprint of the paper")]

@@ -3,7 +3,8 @@
 import pytest
 
 from swapbias.studies import corpora, published
-from swapbias.studies.published import ORIGINS, Published, published_for, published_rows
+from swapbias.studies.paper_models import published_for
+from swapbias.studies.published import ORIGINS, Published, published_rows
 
 HEADER = (
     "model,experiment,subset,measure,contrast,slice_by,slice_value,"
