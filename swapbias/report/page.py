@@ -23,6 +23,7 @@ from swapbias.report.finding_names import row_name
 from swapbias.report.meanings import sign_meaning
 from swapbias.report.page_pairs import extreme_pairs, in_unit_of_scores, pack_pairs
 from swapbias.report.page_template import anchor, load_template, render_html
+from swapbias.report.paper_tables import tables_of_page
 from swapbias.report.verdicts import (
     describe_chance_of_gap,
     describe_margins,
@@ -75,6 +76,7 @@ def render(
             _section(rows, items.get(study), study, name, packed or {})
             for study, name in experiments
         ],
+        paper_tables=tables_of_page(rows, items),
         studies=studies,
         limits=_limits(experiments, own_notes=own_data(manifest) is not None),
         not_run=[

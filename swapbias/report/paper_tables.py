@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from swapbias.findings import Finding, terms
 from swapbias.studies import load_corpus, paper, paper_models, published as paper_numbers
@@ -12,6 +13,8 @@ PRINTED = "printed"
 """What the numbers that a paper prints are called."""
 RECOMPUTED = "recomputed"
 """What numbers are called that nobody prints, computed from what the authors released."""
+THIS_RUN = "this run"
+"""What the numbers of a run are called where there is no other run."""
 NOTHING = "–"
 """A cell without a number."""
 _DIMENSIONS = {
@@ -83,6 +86,51 @@ class _Placed:
     column: tuple[str, ...]
     cell: int
     fact: _Fact
+
+
+def models_in(
+    findings: Sequence[Finding], items: Mapping[str, Any], study: str, label: str
+) -> list[paper.PaperRun]:
+    """Return the models of a run, for the tables of a study's paper.
+
+    Args:
+        findings: the findings of the run.
+        items: scored rows by study, which calculated tables alone read.
+        study: the name of the study.
+        label: what the numbers of the run are called.
+    """
+    by_model: dict[str, list[Finding]] = {}
+    for finding in findings:
+        if finding.study == study:
+            by_model.setdefault(finding.model_id, []).append(finding)
+    scored = items.get(study) if load_corpus(study).calculated_tables else None
+    models = []
+    for model_id, of_model in by_model.items():
+        known = paper_models.find_model(study, model_id)
+        models.append(
+            paper.PaperRun(
+                title=known.title if known else model_id,
+                label=label,
+                model_id=model_id,
+                findings=of_model,
+                rows=None if scored is None else scored[scored["model_id"] == model_id],
+            )
+        )
+    return models
+
+
+def tables_of_page(findings: Sequence[Finding], items: Mapping[str, Any]) -> list[PaperTable]:
+    """Return the tables of papers for the page of a run.
+
+    Args:
+        findings: the findings of the run.
+        items: scored rows by study.
+    """
+    filled = []
+    for study in dict.fromkeys(finding.study for finding in findings):
+        if paper.load_paper(study).tables:
+            filled += fill_tables(study, models_in(findings, items, study, THIS_RUN))
+    return filled
 
 
 def fill_tables(study: str, runs: Sequence[paper.PaperRun]) -> list[PaperTable]:

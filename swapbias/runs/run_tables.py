@@ -7,10 +7,10 @@ from pathlib import Path
 from swapbias.errors import UsageError, listed
 from swapbias.files import write_whole
 from swapbias.privacy import is_credentialed, writing
-from swapbias.report import TABLE_FORMS, PaperTable, fill_tables
+from swapbias.report import TABLE_FORMS, PaperTable, fill_tables, models_in
 from swapbias.runs.results import Results, as_public
 from swapbias.runs.results_schema import without_controls
-from swapbias.studies import paper, paper_models
+from swapbias.studies import paper
 
 
 def paper_tables(results: Sequence[Results]) -> list[PaperTable]:
@@ -49,33 +49,7 @@ def _models_of(results: Sequence[Results], study: str) -> list[paper.PaperRun]:
         if len(results) > 1:
             name = without_controls(entry.name)
             label = f"run {name}" if folders[entry.name] == 1 else f"run {name} ({number})"
-        models += models_of_run(entry, study, label)
-    return models
-
-
-def models_of_run(results: Results, study: str, label: str) -> list[paper.PaperRun]:
-    """Return the models of a run, for tables of the paper of a study.
-
-    Args:
-        results: the run.
-        study: the name of the study.
-        label: what its numbers are called.
-    """
-    found = [finding for finding in results.found if finding.study == study]
-    scored = results.items.get(study)
-    models = []
-    for model_id in dict.fromkeys(finding.model_id for finding in found):
-        of_paper = paper_models.find_model(study, model_id)
-        rows = None if scored is None else scored[scored["model_id"] == model_id]
-        models.append(
-            paper.PaperRun(
-                title=of_paper.title if of_paper else model_id,
-                label=label,
-                model_id=model_id,
-                findings=[finding for finding in found if finding.model_id == model_id],
-                rows=rows,
-            )
-        )
+        models += models_in(entry.found, entry.items, study, label)
     return models
 
 
