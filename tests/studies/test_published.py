@@ -3,7 +3,7 @@
 import pytest
 
 from swapbias.studies import corpora, published
-from swapbias.studies.paper_models import published_for
+from swapbias.studies.paper_models import find_model, list_models, published_for
 from swapbias.studies.published import ORIGINS, Published, published_rows
 
 HEADER = (
@@ -73,3 +73,38 @@ def test_origins_of_the_package():
     ]
     assert ("bound", "<0.01") in cells
     assert {("printed", value) for value in ("-0.040", "0.039", "0.99", "0.34")} <= set(cells)
+
+
+@pytest.mark.parametrize(
+    ("study", "model", "called"),
+    [
+        ("phenotype_fairness", "google-bert/bert-base-cased", "BERT_base_cased"),
+        ("phenotype_fairness", "emilyalsentzer/Bio_ClinicalBERT", "ClinicalBERT"),
+        ("phenotype_fairness", "GoogleNews", "word2vec_news"),
+        ("occupation_sentiment", "bow", "logistic regression (bag of words)"),
+        ("occupation_sentiment", "bilstm", "bidirectional LSTM"),
+        ("occupation_sentiment", "bert", "bert-base-uncased (fine-tuned on SST-2)"),
+        ("care_notes", "facebook/bart-large-cnn", "bart"),
+        ("social_distance", "vinai/bertweet-base", "bertweet-base"),
+        ("gendered_stigma", "FacebookAI/RoBERTa-large", "roberta-large"),
+        ("gendered_stigma", "roberta-large + lab/lora", None),
+        ("gendered_stigma", "roberta-large (4bit)", None),
+        ("gendered_stigma", "lab/roberta-large-finetuned", None),
+        ("occupation_sentiment", "bert-base-uncased", None),
+    ],
+)
+def test_models_of_papers(study, model, called):
+    """A model joins printed numbers by an alias; an adapter, a quantization or a finetuned variant does not."""
+    paper_model = find_model(study, model)
+    assert (paper_model and paper_model.model) == called
+    rows = [row for row in published_rows(study) if row["model"] == called]
+    assert bool(published_for(study, model)) == bool(rows)
+
+
+def test_models_are_listed():
+    """Each study with published numbers lists its paper's models, without a name that stands for two."""
+    for study in corpora():
+        if not published_rows(study):
+            continue
+        names = [name for model in list_models(study) for name in model.names]
+        assert len(names) == len(set(names)), study
