@@ -4,8 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from swapbias.builders._adjective_coreference_sentences import FOLDER, GENDERS, SIDES, conditions
-from swapbias.studies import Released, read_table
+from swapbias.builders._adjective_coreference_sentences import (
+    GENDERS,
+    SIDES,
+    conditions,
+    key_aliases,
+)
+from swapbias.studies import Released
 
 MODEL = "gpt-3.5-turbo"
 BASELINE = "baseline"
@@ -29,14 +34,6 @@ def answers_path(trial: int, side: str, condition: str) -> str:
 
 def _words(path: Path, *, heading: bool) -> list[str]:
     return path.read_text(encoding="utf-8").splitlines()[int(heading) :]
-
-
-def key_aliases() -> dict[str, str]:
-    """Misspelt or shortened key -> the occupation it means."""
-    return {
-        row["key"]: row["occupation"]
-        for row in read_table(FOLDER / "key_aliases.csv", ("key", "occupation"))
-    }
 
 
 def classes(

@@ -20,7 +20,7 @@ _PRONOUNS = {
 _GENDERED = frozenset(("he", "him", "his", "himself", "she", "her", "hers", "herself"))
 _MARKED = re.compile(r"\[([^\]]+)\]")
 _ARTICLE = re.compile(r"^(the|an?) ", re.IGNORECASE)
-_OTHER = {"male": "female", "female": "male"}
+OTHER_GENDER = {"male": "female", "female": "male"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +92,21 @@ def _mention(text: str, noun: str) -> re.Match[str]:
     return mention
 
 
+def without_article(words: str) -> str:
+    """Return an occupation in lower case without its article.
+
+    Args:
+        words: the occupation, with or without an article.
+    """
+    return _ARTICLE.sub("", words).lower()
+
+
+def key_aliases() -> dict[str, str]:
+    """Misspelt or shortened key -> the occupation it means."""
+    rows = read_table(FOLDER / "key_aliases.csv", ("key", "occupation"))
+    return {row["key"]: row["occupation"] for row in rows}
+
+
 def stereotypes() -> dict[str, str]:
     """Occupation -> the gender of its stereotype: the 40 occupations of WinoBias."""
     rows = read_table(FOLDER / "occupations.csv", ("occupation", "stereotype"))
@@ -119,7 +134,7 @@ def reworded_sentences() -> Iterator[tuple[str, list[Sentence]]]:
 def _written(rows: Iterable[dict[str, str]]) -> Iterator[Sentence]:
     for row in rows:
         (slot,) = slots(row["template"])
-        gender_of = {"pro": row["referent"], "anti": _OTHER[row["referent"]]}
+        gender_of = {"pro": row["referent"], "anti": OTHER_GENDER[row["referent"]]}
         pronouns = {side: _PRONOUNS[slot][gender] for side, gender in gender_of.items()}
         yield Sentence(
             sentence_id=row["sentence"],
@@ -154,7 +169,7 @@ def winobias_sentences(split: str) -> Iterator[Sentence]:
         }
         words = {side: _MARKED.findall(text) for side, text in marked.items()}
         texts = {side: _MARKED.sub(r"\1", text) for side, text in marked.items()}
-        nouns = [_ARTICLE.sub("", word).lower() for word in words["pro"]]
+        nouns = [without_article(word) for word in words["pro"]]
         (referent,) = [by_word[noun] for noun in nouns if noun in by_word]
         by_gender = {
             gender: name for name, gender in gender_of.items() if _names(texts["pro"], name)

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from swapbias.builders._adjective_coreference_released import key_aliases, released
+from swapbias.builders._adjective_coreference_original import original_sentences
+from swapbias.builders._adjective_coreference_released import released
 from swapbias.builders._adjective_coreference_sentences import (
     GENDERS,
     MODES,
@@ -11,6 +12,7 @@ from swapbias.builders._adjective_coreference_sentences import (
     SIDES,
     Sentence,
     conditions,
+    key_aliases,
     own_sentences,
     reworded_sentences,
     winobias_sentences,
@@ -83,6 +85,7 @@ _SENTENCES: dict[str, Callable[[], Iterable[Sentence]]] = {
     "wino_style": own_sentences,
     "winobias_dev": partial(winobias_sentences, "dev"),
     "winobias_test": partial(winobias_sentences, "test"),
+    "original": original_sentences,
 }
 ROWS = {
     f"{name}-{mode}": partial(_prompts, sentences, mode)

@@ -103,7 +103,8 @@ def test_modes_differ_by_first_occupation(occupation_sentences):
 
 
 @pytest.mark.parametrize(
-    ("source", "count"), [("wino_style", 17), ("winobias_dev", 40), ("winobias_test", 56)]
+    ("source", "count"),
+    [("wino_style", 17), ("winobias_dev", 40), ("winobias_test", 56), ("original", 56)],
 )
 def test_modes_differ_in_counted_sentences(source, count, upstream):
     """The two modes have equal texts in all but the counted sentences."""
@@ -162,6 +163,47 @@ def test_winobias_pairs_differ_in_pronoun(split, others, second, upstream):
     )
     marked = upstream_file(NAME, sentences.upstream_paths(split)["pro"]).read_text().splitlines()
     assert sum(line.count("[") > 2 for line in marked) == second
+
+
+def test_original_prompts_have_released_lengths(upstream):
+    """The original prompts are as long as the authors' files, whose lines end in two letters."""
+    released = {
+        ("dry/bubbly", "pro"): 76560,
+        ("arrogant/responsive", "anti"): 80082,
+        ("blond", "pro"): 74584,
+        ("baseline", "anti"): 72171,
+    }
+    lengths = Counter()
+    for row in config_rows(NAME, "original-position"):
+        lengths[row["condition"], row["group"]] += len(row["text"]) + 2
+    assert {key: lengths[key] for key in released} == released
+
+
+def test_original_adjectives_as_run(upstream):
+    """An original prompt has its adjective at each mention of an occupation, and words as misspelt."""
+    texts = {
+        row["prompt_id"]: row["text"].partition(" Who does ")[0]
+        for row in config_rows(NAME, "original-position")
+    }
+    assert texts["s113/pro/dry/bubbly"] == (
+        "The dry janitor stopped the bubbly nurse because she was not wearing the bubbly nurse uniform."
+    )
+    assert texts["s030/pro/dry/bubbly"] == (
+        "The dry mover went to the bubbly house of the editor because he was requested to do so."
+    )
+    assert "the bubbly assiatant's salary" in texts["s157/pro/dry/bubbly"]
+
+
+def test_original_sentences_equal_to_winobias(upstream):
+    """Of the 395 original pairs 339 pro and 338 anti sentences are in today's WinoBias."""
+    from swapbias.builders._adjective_coreference_original import original_sentences
+
+    today = list(sentences.winobias_sentences("test"))
+    original = list(original_sentences())
+    assert len(original) == 395
+    for side, equal in (("pro", 339), ("anti", 338)):
+        texts = {sentence.texts[side] for sentence in today}
+        assert sum(sentence.texts[side] in texts for sentence in original) == equal
 
 
 def test_stereotypes_of_winobias(upstream):
