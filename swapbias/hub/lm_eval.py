@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,9 @@ def export_study(name: str, out: Path) -> list[Path]:
         files[f"{task}.yaml"] = _yaml(_task(task, corpus, experiment, configs, docs))
     group = {"group": f"swapbias_{study}", "task": tasks, "metadata": {"version": corpus.version}}
     files[f"swapbias_{study}.yaml"] = _yaml(group)
-    if (notices := licences_file(corpus)) is not None:
+    exported = {name for _, configs in chosen for name in configs}
+    in_use = tuple(config for config in corpus.configs if config.name in exported)
+    if (notices := licences_file(replace(corpus, configs=in_use))) is not None:
         files[LICENCES] = notices.decode()
     with writing(out, credentialed=False):
         Run.check_new(out)  # another process may have been first
