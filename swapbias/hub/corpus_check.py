@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from swapbias.errors import UpstreamMissingError, listed, quoted
+from swapbias.errors import StudyError, UpstreamMissingError, listed, quoted
 from swapbias.files import write_whole
 from swapbias.hub.cards import CARD
 from swapbias.hub.dataset_card import RECIPE, SECTION, citation, meanings, section
@@ -20,6 +20,7 @@ from swapbias.studies import (
     config_rows,
     corpus_dir,
     load_corpus,
+    paper,
     read_table,
     tables,
 )
@@ -68,10 +69,20 @@ def check_corpus(name: str, *, cards_only: bool = False) -> Lacking:
     if not cards_only:
         corpus = load_corpus(name)
         faults += row_faults(corpus)
+        faults += _paper_faults(name)
         for config in corpus.configs:
             faults += _column_faults(corpus, config)
         remarks += [*_rewording_remarks(corpus), *_licence_remarks(corpus)]
     return Lacking([*dict.fromkeys(faults)], [*dict.fromkeys(remarks)])
+
+
+def _paper_faults(name: str) -> list[str]:
+    """List the faults of the tables of a paper."""
+    try:
+        paper.load_paper(name)
+    except StudyError as error:
+        return str(error).splitlines()
+    return []
 
 
 # --- recorded rows ----------------------------------------------------------------------------------------
