@@ -1,5 +1,6 @@
 """What the authors of social_distance released: sentiment labels, as scored rows."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 from swapbias.studies import Released, prompt_row, tables
 
 NAME = "social_distance"
+_CONDITIONS = "data/Prompts and word ratings/stigma_conditions.csv"
 _SENTIMENT = "data/SentimentClassifier results/{stem}_{group}_sentiment.csv"
 _GROUPS = {"stigma": "stigmatized", "nonstigma": "other"}
 _CLASSIFIERS = {
@@ -54,12 +56,21 @@ def _labels(classifiers: Mapping[str, str], files: Mapping[str, Path]) -> Iterat
                 yield {**prompt, "rendering": rendering, "score": score}
 
 
+def _count_rendered_twice(files: Mapping[str, Path]) -> Iterator[tuple[str, str, str, float]]:
+    """Count the stigmatized conditions that the released table renders in several ways."""
+    counts = Counter(
+        row["Pachankis_condition"].lower() for path in files.values() for row in _rows(path)
+    )
+    several = sum(count > 1 for count in counts.values())
+    yield "", "count", "conditions with several renderings", float(several)
+
+
 def _files(stem: str) -> tuple[str, ...]:
     return tuple(_SENTIMENT.format(stem=stem, group=group) for group in _GROUPS)
 
 
 def released() -> Iterator[Released]:
-    """Each classifier by itself, and the four together, whose shares the paper counts."""
+    """Each classifier by itself, the four together, whose shares the paper counts, and the table of conditions."""
     for model, stem in _CLASSIFIERS.items():
         yield Released(
             model=model,
@@ -73,4 +84,11 @@ def released() -> Iterator[Released]:
         experiment="sentiment",
         files=all_files,
         rows=partial(_labels, _CLASSIFIERS),
+    )
+    yield Released(
+        model="six masked models",
+        experiment="attitude",
+        files=(_CONDITIONS,),
+        rows=lambda files: (),
+        counts=_count_rendered_twice,
     )
