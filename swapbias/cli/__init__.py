@@ -10,10 +10,11 @@ from typer.main import get_command
 
 from swapbias import __version__
 from swapbias.cli.auditing import audit
-from swapbias.cli.data import build, help_on, list_, reproduce, swap, train
+from swapbias.cli.data import build, help_on, list_, swap, train
 from swapbias.cli.finished_runs import check, compare, export, figures, pull, push, redraw, share
 from swapbias.cli.paper_commands import tables
 from swapbias.cli.plans import plan
+from swapbias.cli.reproduce_command import reproduce
 from swapbias.cli.study_commands import study
 from swapbias.cli.terminal import (
     Sectioned,

@@ -1,16 +1,12 @@
-"""swapbias list, help, build, swap, train, study and reproduce: what can be measured, and on which data."""
+"""swapbias list, help, build, swap, train and study: what can be measured, and on which data."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
 from pathlib import Path
-from textwrap import fill, wrap
 from typing import Annotated, Any
 
-import typer
-
-from swapbias import findings, models, studies, swapping
+from swapbias import models, studies, swapping
 from swapbias.cli import progress_bars, terminal as ui
-from swapbias.errors import UpstreamMissingError, UsageError, listed, quoted
+from swapbias.errors import UsageError, listed, quoted
 from swapbias.measures import comparisons
 from swapbias.models import LoadOptions, Setting, auto
 from swapbias.models.chat import ChatOptions
@@ -144,23 +140,27 @@ def build(
 
 def _all_corpora(*, read_folders: bool) -> list[str]:
     """Return the names of all corpora that load, or of those alone that are made of a folder of the user's."""
-    names = _loadable(studies.corpora())
+    names = loadable(studies.corpora())
     if read_folders:
         return [name for name in names if corpus_file.corpus_declaration(name).reads_folders]
     return names
 
 
-def _loadable(names: "Sequence[str]") -> list[str]:
-    """Return these corpora without those of other distributions that do not load, of which a sentence is shown."""
-    loadable = []
+def loadable(names: "Sequence[str]") -> list[str]:
+    """Return these corpora without those of other distributions that do not load, of which a sentence is shown.
+
+    Args:
+        names: the names of the corpora.
+    """
+    loaded = []
     for name in names:
         try:
-            loadable.append(studies.load_corpus(name).name)
+            loaded.append(studies.load_corpus(name).name)
         except ValueError as error:
             if not corpus_folders.CORPORA.distribution(name):
                 raise
             _say_of_corpus(name, error)
-    return loadable
+    return loaded
 
 
 def swap(
@@ -361,82 +361,3 @@ def train(
     ui.show(f"Female - male: {value} (95 % interval {low} to {high}, Welch)")
     ui.show(f"Accuracy on {trained['n_dev']} dev sentences: {trained['dev_accuracy']:.3f}")
     ui.show(f"Trained: {folder}")
-
-
-# Columns of what reproduce prints.
-_WIDE = 100
-
-
-def reproduce(
-    names: Annotated[ui.Names, ui.argument("[STUDY]...")] = None,
-    show_all: Annotated[
-        bool, ui.option("Print every number, and what is not at hand.", "--all")
-    ] = False,
-) -> None:
-    """Recompute published numbers.
-
-    They come from the outputs that the authors released.
-
-    Exit code 1: a number differs, or no released output is at hand.
-    """
-    names = [studies.load_study(name).name for name in names or _loadable(studies.studies())]
-    recomputed = [result for name in names for result in findings.recompute(name)]
-    missing = [result for result in recomputed if isinstance(result, findings.NotAtHand)]
-    rows = [result for result in recomputed if not isinstance(result, findings.NotAtHand)]
-    _show_tables(rows, show_all=show_all)
-    if show_all:
-        for result in missing:
-            subject = f"{result.study} {result.experiment} of {result.model}"
-            ui.show(fill(f"Skipped: {subject}: {result.reason}", _WIDE))
-    for name in dict.fromkeys(result.study for result in recomputed):
-        matches = _count_matches([row for row in rows if row.study == name])
-        count = sum(result.study == name for result in missing)
-        ui.show(f"{name}: {matches}; {count} sets not at hand.")
-    if not rows:
-        raise UpstreamMissingError(
-            "No released output is at hand, so nothing was recomputed. Go online, or set SWAPBIAS_UPSTREAM to a "
-            "folder that holds them as OWNER/REPOSITORY/PATH; --all names each."
-        )
-    ui.show(f"{_count_matches(rows)}.")
-    if any(row.match == "no" for row in rows):
-        raise typer.Exit(1)
-
-
-def _show_tables(rows: "Sequence[findings.Reproduced]", *, show_all: bool) -> None:
-    """Show the numbers of each study, model and file below a title: all, or those that do not match."""
-    for (study, model, file), group in groupby(rows, key=_source_of_number):
-        title = f"{study}, {model}"
-        if file:
-            title = f"{title} ({file})"
-        numbers = [row for row in group if show_all or row.match == "no"]
-        if numbers:
-            _show_numbers(title, numbers)
-
-
-def _source_of_number(row: "findings.Reproduced") -> tuple[str, str, str]:
-    """Return the study, model and file that a number is of."""
-    return row.study, row.model, row.file
-
-
-def _show_numbers(title: str, rows: "Sequence[findings.Reproduced]") -> None:
-    """Show published and recomputed numbers below a title, with the notes on those that differ for a reason."""
-    lines = wrap(f"{title}: published, recomputed", _WIDE)
-    for row in rows:
-        *before, last = wrap(row.number, 60, initial_indent="  ", subsequent_indent="    ")
-        lines += before
-        published = row.published or "–"
-        lines.append(f"{last:<60}  {published:>10}  {row.recomputed:>12.6g}  {row.match}")
-        if row.match == "explained":
-            lines += [f"    {line}" for line in wrap(row.note, _WIDE - 4)]
-    ui.show("\n".join(lines))
-
-
-def _count_matches(rows: "Sequence[findings.Reproduced]") -> str:
-    """Say how many published numbers match."""
-    matches = [row.match for row in rows if row.published]
-    if not matches:
-        return "nothing to compare"
-    wrong = matches.count("no")
-    explained = matches.count("explained")
-    right = len(matches) - wrong - explained
-    return f"{right} of {len(matches)} numbers match, {explained} explained, {wrong} do not"

@@ -21,4 +21,9 @@ from .planning import (
 )
 from .predictions import BASELINE as BASELINE, answer_counts as answer_counts
 from .repeats import HALF as HALF, commonest as commonest
-from .reproduce import NotAtHand as NotAtHand, Reproduced as Reproduced, recompute as recompute
+from .reproduce import (
+    NotAtHand as NotAtHand,
+    NotCompared as NotCompared,
+    Reproduced as Reproduced,
+    recompute as recompute,
+)

@@ -1,7 +1,7 @@
 """Recompute published numbers from the authors' released outputs, with the package's own measures."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
@@ -23,6 +23,9 @@ from swapbias.studies import (
     tables,
 )
 
+_NAMED_BY_MEASURE = ("flip_rate", "tprr", "fprr", "macro_f1")  # of one contrast all
+_REASON = "not compared: "  # how the note of a number begins that nothing can recompute
+
 
 @dataclass(frozen=True, slots=True)
 class Reproduced:
@@ -32,6 +35,8 @@ class Reproduced:
     """Name of the study."""
     model: str
     """The model whose released outputs it was recomputed from."""
+    cell: tuple[str, ...]
+    """What it is of: ``Finding.key`` and the quantity."""
     number: str
     """The number in words, as ``describe`` names it."""
     published: str
@@ -48,6 +53,10 @@ class Reproduced:
     """Where the number was printed."""
     note: str
     """The explanation of a difference; blank for none."""
+    origin: str = ""
+    """``printed``, ``recomputed`` or ``bound``; blank where no paper prints it."""
+    is_second: bool = False
+    """Whether other outputs were compared with the same number before, which is counted once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +73,33 @@ class NotAtHand:
     """Why they could not be read."""
 
 
-def recompute(study_name: str) -> Iterator[Reproduced | NotAtHand]:
+@dataclass(frozen=True, slots=True)
+class NotCompared:
+    """A published number that nothing recomputes."""
+
+    study: str
+    """Name of the study."""
+    model: str
+    """The model that it is of."""
+    number: str
+    """The number in words, as ``describe`` names it."""
+    published: str
+    """The number as it was printed."""
+    origin: str
+    """``printed``, ``recomputed`` or ``bound``."""
+    reason: str
+    """Why nothing recomputes it."""
+
+
+def recompute(study_name: str) -> Iterator[Reproduced | NotAtHand | NotCompared]:
     """Yield every published number of a study beside its recomputed one, and what no paper prints beside it.
 
     Args:
         study_name: the name of the study.
 
     Returns:
-        Numbers in the order of the released outputs; outputs that are not at hand are named.
+        Numbers in the order of the released outputs, then published ones that nothing recomputes; outputs that are
+        not at hand are named.
 
     Raises:
         UsageError: unknown study.
@@ -79,10 +107,23 @@ def recompute(study_name: str) -> Iterator[Reproduced | NotAtHand]:
     """
     study = load_study(study_name)
     corpus = load_corpus(study_name)
-    if not corpus.released and paper_numbers.published_rows(study_name):
-        yield NotAtHand(
-            study.name, "every model", "outputs", "its authors released none to recompute from"
-        )
+    compared: set[tuple[str, ...]] = set()
+    absent: set[str] = set()
+    for result in _recompute_released(study, corpus):
+        model = _paper_name(study.name, result.model)
+        if isinstance(result, NotAtHand):
+            absent.add(model)
+            yield result
+            continue
+        cell = (model, *result.cell)
+        yield replace(result, is_second=bool(result.published) and cell in compared)
+        if result.published:
+            compared.add(cell)
+    yield from _not_compared(corpus, compared, absent)
+
+
+def _recompute_released(study: Study, corpus: Corpus) -> Iterator[Reproduced | NotAtHand]:
+    """Yield what each of the released outputs gives, or that it is not at hand."""
     for released in corpus.released:
         try:
             findings, facts = _recompute_findings(study, corpus, released)
@@ -99,6 +140,37 @@ def recompute(study_name: str) -> Iterator[Reproduced | NotAtHand]:
                 )
         for fact in facts:
             yield from _reproduce_finding(released, fact, files, is_answer=True)
+
+
+def _paper_name(study: str, model_id: str) -> str:
+    """Return the name of a model in ``published.csv``; its own where the paper has no such model."""
+    model = paper_models.find_model(study, model_id)
+    return model.model if model else model_id
+
+
+def _not_compared(
+    corpus: Corpus, compared: Container[tuple[str, ...]], absent: Container[str]
+) -> Iterator[NotCompared]:
+    """Yield each published number that is not among the compared ones, with the reason."""
+    released = {_paper_name(corpus.name, outputs.model) for outputs in corpus.released}
+    listed: set[tuple[str, ...]] = set()
+    for row in paper_numbers.published_rows(corpus.name):
+        model = row["model"]
+        for quantity in paper_numbers.QUANTITIES:
+            cell = (model, *(row[column] for column in paper_numbers.KEY), quantity)
+            if not row[quantity] or cell in compared or cell in listed:
+                continue
+            listed.add(cell)
+            if row["note"].startswith(_REASON):
+                reason = row["note"].removeprefix(_REASON)
+            elif model in absent:
+                reason = "its released outputs are not at hand"
+            elif model not in released:
+                reason = "its outputs were not released"
+            else:
+                reason = "no released output gives it"
+            number = _describe_key(row, quantity)
+            yield NotCompared(corpus.name, model, number, row[quantity], row["origin"], reason)
 
 
 def _name_files(released: Released) -> str:
@@ -166,6 +238,7 @@ def _reproduce_finding(
         yield Reproduced(
             study=finding.study,
             model=finding.model_id,
+            cell=(*finding.key(), quantity),
             number=describe(finding, quantity),
             published=printed,
             recomputed=recomputed,
@@ -173,6 +246,7 @@ def _reproduce_finding(
             file=file,
             source=published.source,
             note=note,
+            origin=published.origin_of(quantity),
         )
 
 
@@ -219,9 +293,17 @@ def describe(finding: Finding, quantity: str) -> str:
         finding: any finding, or a fact of released outputs.
         quantity: ``value``, ``p_value`` or ``effect_size``.
     """
-    subset = f" {finding.subset}" if finding.subset else ""
+    key = dict(zip(paper_numbers.KEY, finding.key(), strict=True))
+    return _describe_key(key, quantity)
+
+
+def _describe_key(key: Mapping[str, str], quantity: str) -> str:
+    """Return a quantity of what a finding's key says in words."""
+    subset = f" {key['subset']}" if key["subset"] else ""
     # Facts have names of their own.
-    kind = MEASURES[finding.measure].prefix if finding.measure in MEASURES else ""
-    by_slice = "" if finding.slice_by == "all" else f" by {finding.slice_by}"
-    value = f"={finding.slice_value}" if finding.slice_value else ""
-    return f"{finding.experiment}{subset}: {kind}{finding.contrast}{by_slice}{value}, {quantity}"
+    kind = MEASURES[key["measure"]].prefix if key["measure"] in MEASURES else ""
+    if key["measure"] in _NAMED_BY_MEASURE:
+        kind = f"{key['measure']} "
+    by_slice = "" if key["slice_by"] == "all" else f" by {key['slice_by']}"
+    value = f"={key['slice_value']}" if key["slice_value"] else ""
+    return f"{key['experiment']}{subset}: {kind}{key['contrast']}{by_slice}{value}, {quantity}"

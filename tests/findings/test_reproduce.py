@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from swapbias.errors import UpstreamMissingError
-from swapbias.findings.reproduce import NotAtHand, Reproduced, agrees, recompute
+from swapbias.findings.reproduce import NotAtHand, NotCompared, Reproduced, agrees, recompute
 from swapbias.studies import tables
 from swapbias.studies.catalogue import studies
 from swapbias.studies.paper_models import published_for
@@ -53,7 +53,7 @@ def test_number_matches_by_rounding(printed, recomputed, equal):
 
 def test_published_numbers_follow(upstream):
     """Every published number follows from the released outputs, or its difference is explained."""
-    rows = [one for name in studies() for one in recompute(name) if not isinstance(one, NotAtHand)]
+    rows = [one for name in studies() for one in recompute(name) if isinstance(one, Reproduced)]
     printed = [one for one in rows if one.published]
     assert {one.match for one in printed} == {"yes"}
     models = [one.model for one in printed if one.study == "occupation_sentiment"]
@@ -205,6 +205,10 @@ def test_printed_and_corrected_run(of_longformer):
         **{("_result.csv", f"{name}, value"): "yes" for name in (*CORRECTED_SPELLINGS, "blame")},
         **{("__result.csv", f"{name}, value"): "explained" for name in CORRECTED_SPELLINGS},
     }
+    # The corrected run is compared with numbers that the printed one was compared with before.
+    assert {key for key, one in found.items() if one.is_second} == {
+        ("__result.csv", f"{name}, value") for name in CORRECTED_SPELLINGS
+    }
     corrected = found["__result.csv", "avoidance, value"]
     assert corrected.recomputed == pytest.approx(0.305)
     assert "three misspelt prompts (treament, emploer, nieghbors)" in corrected.note
@@ -215,8 +219,12 @@ def test_printed_and_corrected_run(of_longformer):
 def test_missing_outputs(tmp_path, monkeypatch):
     """Outputs that are missing are named."""
     monkeypatch.setenv("SWAPBIAS_UPSTREAM", str(tmp_path))
-    missing = list(recompute("occupation_sentiment"))
-    assert all(isinstance(one, NotAtHand) for one in missing)
+    results = list(recompute("occupation_sentiment"))
+    missing = [one for one in results if isinstance(one, NotAtHand)]
+    assert {one.reason for one in results if isinstance(one, NotCompared)} == {
+        "its released outputs are not at hand"
+    }
+    assert not any(isinstance(one, Reproduced) for one in results)
     assert [one.model for one in missing][1:] == [
         "logistic regression (bag of words)",
         "bidirectional LSTM",
@@ -240,3 +248,14 @@ def test_explained_difference(upstream, monkeypatch, written, match):
     monkeypatch.setattr("swapbias.studies.paper_models.published_for", with_a_misprint)
     rows = numbers_of("occupation_sentiment")
     assert [(one.match, one.note) for one in rows] == [(match, "a misprint of the paper")]
+
+
+def test_numbers_without_outputs():
+    """Of a study whose authors released no outputs every published number is listed with the reason."""
+    results = list(recompute("phenotype_fairness"))
+    assert {type(one) for one in results} == {NotCompared}
+    cells = {(one.model, one.number) for one in results}
+    assert len(cells) == len(results)
+    first = results[0]
+    assert (first.model, first.published, first.origin) == ("word2vec_news", "0.90", "printed")
+    assert first.reason == "its outputs were not released"
