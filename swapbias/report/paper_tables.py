@@ -220,7 +220,7 @@ def _fill(
             is_of_run = (part.title, part.label) in labels_of_runs
             if cells.get(place, NOTHING) == NOTHING and (is_of_run or text != NOTHING):
                 cells[place] = text
-            is_filled = is_filled or (is_of_run and text != NOTHING)
+            is_filled = is_filled or is_of_run
     lines = _in_order(declared, rows, [line for line, _, _ in cells])
     columns = _in_order(declared, declared.columns, [column for _, column, _ in cells])
     heads = [("", declared.headings.get(name, _DIMENSIONS[name])) for name in rows]

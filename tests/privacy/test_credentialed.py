@@ -189,7 +189,6 @@ WRITES = {
     "build": lambda notes, runs, out: ("build", "clinical_notes", "--data", notes, "--out", out),
     "swap": lambda notes, runs, out: ("swap", notes, "--out", out),
     "compare": lambda notes, runs, out: ("compare", *(one.folder for one in runs), "--out", out),
-    "tables": lambda notes, runs, out: ("tables", runs[0].folder, "--out", out),
     "figures": lambda notes, runs, out: ("figures", runs[0].folder, "--out", out),
     "report": lambda notes, runs, out: ("report", runs[0].folder),
     "check": lambda notes, runs, out: (
@@ -216,6 +215,7 @@ REFUSES = {
 TESTED_ELSEWHERE = {
     "audit": "test_credentialed_run",
     "train": "tests/models/sentiment/test_training.py",
+    "tables": "tests/report/test_paper_tables.py",
 }
 WITHOUT_NOTES = {
     "list",

@@ -135,7 +135,6 @@ def inflated(data):
 RUN_WAYS = {
     "share": [],  # in test_files_on_the_hub
     "figures": [("figures", "RUN", "--format", form, "--out", "OUT") for form in FORMATS],
-    "tables": [("tables", "RUN", "--out", "OUT")],
     "report": [],  # report.html of the run, in test_files_shown_to_others
     "compare": [("compare", "RUN", "OTHER", "--out", "OUT")],
     "check": [("check", "RUN", "--max-gap", "0.5", "--junit", "OUT/junit.xml")],
@@ -148,6 +147,7 @@ OTHER_WAYS = {
     "build": "writes a folder of this machine: one made of own notes is refused where it would be pushed",
     "train": "writes a model of this machine", "list": "what the package holds",
     "reproduce": "numbers that are published",
+    "tables": "own notes are in no paper's table; names of models are in tests/report/test_paper_tables.py",
     "study new": "an example of the package", "study check": "says what is wrong with tables of one's own",
     "study test": "says what a corpus of the package lacks", "pull": "fetches",
 }  # fmt: skip

@@ -13,6 +13,7 @@ from swapbias.errors import UsageError
 from swapbias.findings import Finding, disaggregate
 from swapbias.findings.terms import AS_PUBLISHED
 from swapbias.measures import Estimate
+from swapbias.privacy import credentialed
 from swapbias.report import TABLE_FORMS, fill_tables, models_in, paper_tables
 from swapbias.studies import load_corpus, load_study, paper, tables
 from swapbias.studies.declared import parse_declaration
@@ -164,7 +165,7 @@ def test_printed_bounds():
 
 
 def test_tables_of_a_run(audits, real_masked_model, tmp_path):
-    """The command and the page show a small model beside the paper's."""
+    """The command and the page show a small model beside the paper's; of credentialed notes for the user alone."""
     run = tmp_path / "run"
     done = CliRunner().invoke(
         app,
@@ -184,12 +185,17 @@ def test_tables_of_a_run(audits, real_masked_model, tmp_path):
     assert done.exit_code == 0, done.output
     files = {path.name for path in (tmp_path / "tables").iterdir()}
     assert files >= {f"{STUDY}-table_{number}.{form}" for number in "34" for form in TABLE_FORMS}
+    assert not any(str(tmp_path) in path.read_text() for path in (tmp_path / "tables").iterdir())
     text = (tmp_path / "tables" / f"{STUDY}-table_4.csv").read_text()
     assert "mini-mlm,all,this run," in text
     assert "RoBERTa,all,printed,0.1343,0.0354,0.0000,***,0.9906" in text
     page = (run / "report.html").read_text()
     assert "The paper's tables" in page
     assert "Lin et al. 2022, Table 4" in page
+    credentialed.mark(run)
+    done = CliRunner().invoke(app, ["tables", str(run), "--out", str(tmp_path / "held")])
+    assert done.exit_code == 0, done.output
+    assert {path.stat().st_mode & 0o077 for path in (tmp_path / "held").iterdir()} == {0}
 
 
 def test_run_without_tables(audits, tmp_path):
