@@ -23,6 +23,8 @@ CODES = {
     for row in conditions()
 } | {BASELINE: "base"}
 MEAN = f"mean of {len(TRIALS)} trials"
+_LEVEL = 0.05
+RESULTS = ("larger", "smaller", "no significant change")
 Files = Mapping[str, Path]
 Fact = tuple[str, str, str, float]
 
@@ -62,19 +64,26 @@ def _bias(files: Files, trial: int, condition: str) -> float:
 
 def _facts(trial: int, files: Files) -> Iterator[Fact]:
     """The bias of each condition in a trial, its difference to the baseline, the shares of the answers in percent."""
-    from swapbias.measures import CLASSES
-
     biases = {condition: _bias(files, trial, condition) for condition in CODES}
     for condition, bias in biases.items():
         yield f"trial {trial}", "answer_bias", condition, bias
         if condition != BASELINE:
             yield f"trial {trial}", "bias_difference", condition, bias - biases[BASELINE]
+    for kind, share in _shares(files, trial).items():
+        yield f"trial {trial}", "answer_share", kind, share
+
+
+def _shares(files: Files, trial: int) -> dict[str, float]:
+    """Count the share of each class of answers of a trial, in percent with one decimal as released."""
+    from swapbias.measures import CLASSES
+
+    shares = {}
     for condition in CODES:
         for side in SIDES:
             of_side = classes(files, trial, side, condition)
             for name in CLASSES:
-                share = 100 * of_side.count(name) / ROWS
-                yield f"trial {trial}", "answer_share", f"{condition}: {side} {name}", share
+                shares[f"{condition}: {side} {name}"] = round(100 * of_side.count(name) / ROWS, 1)
+    return shares
 
 
 def difference_of_biases(trials: Sequence[float], baseline: Sequence[float]) -> tuple[float, float]:
@@ -88,8 +97,20 @@ def difference_of_biases(trials: Sequence[float], baseline: Sequence[float]) -> 
     return difference, t_p(difference, pooled.std_error, pooled.df) / 2
 
 
+def result_of(difference: float, p_one_sided: float) -> str:
+    """Name the result of an adjective as the authors did: an effect has a p-value below .05.
+
+    Args:
+        difference: the bias with the adjective minus the baseline's.
+        p_one_sided: the one-sided p-value of the difference.
+    """
+    if p_one_sided >= _LEVEL:
+        return "no significant change"
+    return "larger" if difference > 0 else "smaller"
+
+
 def trial_facts(trials: Sequence[int], subset: str, files: Files) -> Iterator[Fact]:
-    """Over several trials: mean bias of each condition, its difference to the baseline, and the published p-value.
+    """Over several trials: mean biases, differences to the baseline, published p-values, and mean shares of answers.
 
     As published, and for comparison with what was printed alone: means rounded to one decimal, a pooled t-test over
     the trials' biases, one-sided in the direction that was seen. An audit tests over sentence pairs instead.
@@ -97,12 +118,19 @@ def trial_facts(trials: Sequence[int], subset: str, files: Files) -> Iterator[Fa
     biases = {
         condition: [_bias(files, trial, condition) for trial in trials] for condition in CODES
     }
+    results = []
     for condition, of_trials in biases.items():
         yield subset, "answer_bias", condition, sum(of_trials) / len(of_trials)
         if condition != BASELINE:
             difference, p_one_sided = difference_of_biases(of_trials, biases[BASELINE])
             yield subset, "bias_difference", condition, difference
             yield subset, "p_one_sided", condition, p_one_sided
+            results.append(result_of(difference, p_one_sided))
+    for result in RESULTS:
+        yield subset, "adjective_count", result, float(results.count(result))
+    shares = [_shares(files, trial) for trial in trials]
+    for kind in shares[0]:
+        yield subset, "answer_share", kind, sum(of[kind] for of in shares) / len(shares)
 
 
 def _files(*trials: int) -> tuple[str, ...]:

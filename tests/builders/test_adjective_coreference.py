@@ -249,7 +249,8 @@ def test_mean_of_rounded_trials(tmp_path):
     """With all five trials the mean is that of the rounded trials."""
     files = fake_trials(tmp_path)
     facts = list(load_corpus(NAME).released[-1].counts(files))
-    assert len(facts) == 16 + 15 + 15  # biases, differences, p-values
+    # biases, differences, p-values, results, shares of four classes on two sides
+    assert len(facts) == 16 + 15 + 15 + 3 + 16 * 2 * 4
     # Pro 199 ... 195 of 395: 50.4, 50.1, 49.9, 49.6, 49.4; anti 25.3: biases 25.1, 24.8, 24.6, 24.3, 24.1.
     assert facts[0][:3] == ("mean of 5 trials", "answer_bias", "baseline")
     assert facts[0][3] == pytest.approx((25.1 + 24.8 + 24.6 + 24.3 + 24.1) / 5)
@@ -292,6 +293,42 @@ def test_adjectives_that_raise_bias(published):
     assert found["arrogant/responsive"] == (pytest.approx(42.3 - 28.6), pytest.approx(0, abs=1e-5))
     assert found["brilliant/busy"][1] > 0.4
     assert found["mean"][0] == pytest.approx(24.9 - 28.6)
+
+
+def test_published_p_values_of_trials(published):
+    """The printed p-values follow from the biases of the trials, and nine adjectives raise the bias."""
+    rows = {
+        (row["measure"], row["contrast"]): row["value"]
+        for row in published_rows(NAME)
+        if row["subset"] == outputs.MEAN
+    }
+    trials = {
+        condition: [float(published[f"trial {trial}", condition]) for trial in outputs.TRIALS]
+        for condition in outputs.CODES
+    }
+    results = Counter()
+    for condition in set(outputs.CODES) - {"baseline"}:
+        difference, p_one_sided = outputs.difference_of_biases(
+            trials[condition], trials["baseline"]
+        )
+        assert f"{p_one_sided:.3f}" == rows["p_one_sided", condition], condition
+        results[outputs.result_of(difference, p_one_sided)] += 1
+    assert results == {"larger": 9, "smaller": 3, "no significant change": 3}
+    assert {name: int(rows["adjective_count", name]) for name in outputs.RESULTS} == results
+
+
+def test_cells_of_heat_map_are_means(published):
+    """A cell of the heat map is the mean of five released trials."""
+    shares = {
+        (row["subset"], row["contrast"]): row
+        for row in published_rows(NAME)
+        if row["measure"] == "answer_share"
+    }
+    cells = {contrast: row for (subset, contrast), row in shares.items() if subset == outputs.MEAN}
+    assert len(cells) == 128
+    # 84.8, 86.6, 86.3, 88.6 and 87.3 in the five trials
+    assert cells["baseline: pro correct"]["value"] == "86.72"
+    assert cells["baseline: pro correct"]["origin"] == "recomputed"
 
 
 def test_one_sided_difference_by_hand():
