@@ -3,6 +3,8 @@
 import csv
 import io
 import math
+import re
+import shutil
 from dataclasses import replace
 
 import pandas as pd
@@ -155,6 +157,49 @@ def test_groups_of_columns(monkeypatch):
     assert text.count(r"\toprule") == text.count(r"\bottomrule") == 1
 
 
+def test_recomputed_numbers_stand_apart(monkeypatch):
+    """A number that nobody prints has a line of its own; a printed bound has the stars of its level."""
+    text = TABLE[: TABLE.index("[[tables.cells]]")].replace('columns = ["model"]', "")
+    text = "\n".join(line for line in text.splitlines() if not line.startswith(("order", "named")))
+    text = text.replace('"slice_value"', '"experiment"')
+    cell = """
+[[tables.cells]]
+heading = "{}"
+measure = "paired_gap"
+quantity = "{}"
+"""
+    text += cell.format("gap", "value") + cell.format("p", "p_value") + cell.format("s", "stars")
+    study = "occupation_sentiment"
+    declared = paper.check_paper(parse_declaration("paper.toml", text), load_study(study))
+    monkeypatch.setattr(paper, "load_paper", lambda name: declared)
+    gap = replace(GAP, study=study, experiment="control", subset="")
+    (table,) = fill_tables(study, models_in([gap], {}, study, "this run"))
+    lines = [line[1:] for line in table.lines if "BERT" in line[0]]
+    assert lines == [
+        ("sentences", "printed", "-0.040", "<0.01", "**"),
+        ("control", "printed", "0.039", "–", "–"),
+        ("control", "recomputed", "–", "0.35", ""),
+    ]
+    assert table.lines[-1] == ("mine", "control", "this run", "0.00", "0.02", "*")
+
+
+def test_calculated_table(monkeypatch):
+    """A function of the builder is given the models of runs, and its lines stand as they are."""
+    without_cells = TABLE[: TABLE.index("[[tables.cells]]")]
+    name = parse_declaration("paper.toml", without_cells)
+    declared = paper.check_paper(name, load_study(STUDY), ["table_3"])
+    monkeypatch.setattr(paper, "load_paper", lambda study: declared)
+    head = ("model", "numbers", "count")
+
+    def count(models):
+        return head, [(model.title, model.label, str(len(model.findings))) for model in models]
+
+    corpus = replace(load_corpus(STUDY), calculated_tables={"table_3": count})
+    monkeypatch.setattr(paper_tables, "load_corpus", lambda study: corpus)
+    (table,) = fill_tables(STUDY, models_in([GAP, GAP], {}, STUDY, "this run"))
+    assert (table.flat_heads, table.lines) == ([*head], (("mine", "this run", "2"),))
+
+
 def test_printed_bounds():
     """A p-value that is printed as a bound reaches the level that it names."""
     assert paper_tables.printed_number("<0.01") == 0.01
@@ -192,6 +237,11 @@ def test_tables_of_a_run(audits, real_masked_model, tmp_path):
     page = (run / "report.html").read_text()
     assert "The paper's tables" in page
     assert "Lin et al. 2022, Table 4" in page
+    shutil.copytree(run, tmp_path / "second")
+    both = ["tables", str(run), str(tmp_path / "second"), "--out", str(tmp_path / "both")]
+    assert CliRunner().invoke(app, both).exit_code == 0
+    text = (tmp_path / "both" / f"{STUDY}-table_4.csv").read_text()
+    assert re.findall("mini-mlm,all,(run [a-z]+)", text) == ["run run", "run second"]
     credentialed.mark(run)
     done = CliRunner().invoke(app, ["tables", str(run), "--out", str(tmp_path / "held")])
     assert done.exit_code == 0, done.output
