@@ -6,6 +6,7 @@ from itertools import product
 from typing import Any
 
 from swapbias.builders._social_distance_released import released
+from swapbias.builders._social_distance_tables import counts_over_models
 from swapbias.studies import (
     Candidate,
     Lexicon,
@@ -207,4 +208,5 @@ CORPUS = declared_corpus(
     ROWS,
     lexicons={"attitude": _attitude_lexicon, "antonyms": _antonyms},
     released=tuple(released()),
+    calculated_tables={"counts_over_models": counts_over_models},
 )

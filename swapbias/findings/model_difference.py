@@ -218,7 +218,7 @@ def condition_scores(study: Study, models: Mapping[str, pd.DataFrame]) -> pd.Dat
         for experiment in study.experiments:
             if experiment.name != name:
                 continue
-            means = _condition_means_of_models(study, experiment, models)
+            means = means_over_models(study, experiment, models)
             if means is None:
                 return pd.DataFrame()
             columns.append(means)
@@ -226,10 +226,19 @@ def condition_scores(study: Study, models: Mapping[str, pd.DataFrame]) -> pd.Dat
     return joined.assign(group=[unit.split("/")[0] for unit in joined.index])
 
 
-def _condition_means_of_models(
+def means_over_models(
     study: Study, experiment: Experiment, models: Mapping[str, pd.DataFrame]
 ) -> "pd.Series[float] | None":
-    """Return the mean score of each condition over the models that read an experiment; None where none did."""
+    """Return the mean score of each condition over the models that read an experiment.
+
+    Args:
+        study: the study.
+        experiment: an experiment of it.
+        models: scored rows by model.
+
+    Returns:
+        Means by group and condition (``GROUP/CONDITION``); None where no model read it.
+    """
     context = Context(study.name, "", experiment, "score")
     tables = []
     for rows in models.values():

@@ -8,12 +8,15 @@ import pandas as pd
 import pytest
 import torch
 
+from swapbias.builders._social_distance_tables import counts_over_models
 from swapbias.findings import compare, disaggregate
+from swapbias.findings.model_counts import count_conditions
 from swapbias.findings.model_difference import condition_scores
 from swapbias.findings.reproduce import Reproduced, recompute
 from swapbias.measures import share_above
 from swapbias.models.auto import load_scorer
 from swapbias.models.classifier import CallableScorer
+from swapbias.report.paper_tables import tables_of_page
 from swapbias.studies.catalogue import (
     as_prompts,
     config_rows,
@@ -21,6 +24,7 @@ from swapbias.studies.catalogue import (
     load_lexicon,
     load_study,
 )
+from swapbias.studies.paper import PaperRun
 from swapbias.studies.tables import upstream_file
 from tests import tiny
 from tests.baselines import RuleScorer, hash_of
@@ -300,3 +304,98 @@ def test_conditions_with_several_renderings(upstream):
     ]
     assert (count.published, count.recomputed, count.match) == ("7", 11.0, "explained")
     assert "seven" in count.note
+
+
+def slow_counts(models, experiment):
+    """Count by plain loops: per condition over acts, templates and renderings, then over models."""
+    means = {}
+    for rows in models:
+        by_rendering = {}
+        for row in rows.to_dict("records"):
+            if row["experiment"] == experiment and row["group"] in GROUPS:
+                key = (row["group"], row["condition"], row["rendering"])
+                by_rendering.setdefault(key, []).append(row["score"])
+        by_condition = {}
+        for (group, condition, _), scores in by_rendering.items():
+            by_condition.setdefault((group, condition), []).append(sum(scores) / len(scores))
+        for key, scores in by_condition.items():
+            means.setdefault(key, []).append(sum(scores) / len(scores))
+    counts = {}
+    for (group, _), of_models in means.items():
+        mean = sum(of_models) / len(of_models)
+        above, ones, total, n = counts.get(group, (0, 0, 0.0, 0))
+        counts[group] = (above + (mean > 0.5), ones + (mean > 1 - 1e-9), total + mean, n + 1)
+    return {group: (a, ones, total / n, n) for group, (a, ones, total, n) in counts.items()}
+
+
+def test_counts_over_models_equal_slow_definition():
+    """Counts over models equal plain loops, and their table stands beside 69, 3, 27 and 1."""
+
+    def labels(salt):
+        def rule(prompt):
+            return float("cancer" in prompt.text or hash_of(prompt.text + salt) % 10 < 6)
+
+        return rule
+
+    study = load_study("social_distance")
+    (sentiment,) = [one for one in study.experiments if one.name == "sentiment"]
+    rows = [scored("social_distance", ["sentiment"], labels(name), name) for name in "abc"]
+    counts = count_conditions(study, sentiment, dict(zip("abc", rows, strict=True)))
+    assert list(counts) == ["stigmatized", "other"]
+    for group, expected in slow_counts(rows, "sentiment").items():
+        one = counts[group]
+        assert (one.above_half, one.all_ones, one.n) == (expected[0], expected[1], expected[3])
+        assert one.mean == pytest.approx(expected[2])
+    assert counts["stigmatized"].all_ones >= 8  # four cancers, current and remitted
+
+    runs = [
+        PaperRun(title=name, label="run x", model_id=name, rows=table)
+        for name, table in zip("abc", rows, strict=True)
+    ]
+    head, lines = counts_over_models(runs)
+    by_models = {line[0]: dict(zip(head, line, strict=True)) for line in lines}
+    printed = by_models["four sentiment classifiers"]
+    names = ("stigmatized > .5", "other > .5", "stigmatized, all negative", "other, all negative")
+    assert [printed[name] for name in names] == ["69", "3", "27", "1"]
+    assert by_models["six masked models"]["stigmatized > .5"] == "78"
+    assert by_models["a, b, c"]["stigmatized > .5"] == str(counts["stigmatized"].above_half)
+    assert by_models["a, b, c"]["r"] == "–"
+    assert counts_over_models([]) == (head, [])
+
+
+def test_r_stands_on_tables_of_both_kinds():
+    """With a masked model and a classifier the table has r over all conditions and in each group, and
+    the unrated mass."""
+
+    def hidden(prompt):
+        return (hash_of(prompt.condition) % 100) / 200 + 0.4 * (prompt.group == "stigmatized")
+
+    masked = scored("social_distance", MASKED, hidden, "masked").assign(unrated_mass=0.25)
+    labelled = scored("social_distance", ["sentiment"], hidden, "labels")
+    runs = [
+        PaperRun(title=name, label="this run", model_id=name, rows=table)
+        for name, table in (("masked", masked), ("labels", labelled))
+    ]
+    head, lines = counts_over_models(runs)
+    by_models = {line[0]: dict(zip(head, line, strict=True)) for line in lines}
+    both = by_models["masked, labels"]
+    assert [both[name] for name in ("r", "r, stigmatized", "r, other")] == ["1.00"] * 3
+    assert by_models["six masked models and four classifiers"]["r"] == "0.79"
+    assert by_models["masked"]["unrated mass"] == "0.25"
+    assert by_models["labels"]["unrated mass"] == "–"
+
+
+def test_gaps_stand_beside_table_2():
+    """A model's gap stands beside the six that Mei et al. print, and every table is declared."""
+
+    def rule(prompt):
+        return 0.75 if prompt.group == "stigmatized" else 0.5
+
+    rows = scored("social_distance", MASKED, rule, "mini", kind="masked")
+    found = disaggregate(rows, "social_distance", robustness=False)
+    tables = {table.name: table for table in tables_of_page(found, {"social_distance": rows})}
+    assert list(tables) == ["table_2", "counts_over_models"]
+    gaps = {(line[0], line[1]): line[2] for line in tables["table_2"].lines}
+    assert gaps["RoBERTa-large", "printed"] == "0.28"
+    assert gaps["DistilBERT", "printed"] == "0.10"
+    assert gaps["mini", "this run"] == "0.25"
