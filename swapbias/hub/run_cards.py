@@ -69,6 +69,9 @@ def prompts_read(manifest: Mapping[str, Any], study: str, experiment: str) -> st
     notes = settings.get("notes") or {}
     if notes.get("plausible") and load_corpus(corpus).local is not None:
         texts.append("plausible notes alone")
+    table = notes.get("table", "resolved")
+    if table != "resolved" and load_corpus(corpus).local is not None:
+        texts.append(f"notes swapped by the table {table}")
     return "; ".join(texts)
 
 

@@ -285,17 +285,18 @@ def load_notes(
         UsageError: nothing in the folder that can be read or tested.
         ValueError: broken notes.
     """
-    swapper = swapping.Swapper(whose="patient")
+    swapper = _swapper_of(settings.table)
     if settings.data is None:
         rows = [
             row for phenotype in PHENOTYPES for row in config_rows(corpus, f"{phenotype}-original")
         ]
-        known_swaps = _known_swaps(corpus)
+        known_swaps = _known_swaps(corpus) if settings.table == "resolved" else {}
         return Notes("synthetic", tuple(rows), swapper, settings.plausible, known_swaps)
     folder = Path(settings.data)
     if trains is None:
         trains = settings.trains
-    rows = with_genders(local_notes(folder, seed=seed, labelled=labelled), swapper)
+    reader = swapping.Swapper(whose="patient")
+    rows = with_genders(local_notes(folder, seed=seed, labelled=labelled), reader)
     if is_credentialed(folder):
         rows = [{**row, "credentialed": "True"} for row in rows]
     if trains and not _has_split(rows, "train"):
@@ -312,6 +313,13 @@ def load_notes(
         settings.plausible,
         max_doubt=settings.max_doubt,
     )
+
+
+def _swapper_of(table: str) -> swapping.Swapper:
+    """Return what makes the other versions of notes, by the words that are swapped."""
+    if table == "published":
+        return swapping.PublishedSwapper()
+    return swapping.Swapper(table, whose="patient")
 
 
 def _has_split(rows: Sequence[Mapping[str, str]], split: str) -> bool:

@@ -889,3 +889,15 @@ def test_stopped_credentialed_run(notes, tmp_path, quiet):
         _, found = resume(out, **quiet)
         assert len(again.requests) == 24 - before
     assert primary(found).estimate.value == pytest.approx(-(11 / 5 + 1 / 6) / 12)
+
+
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [("resolved", "He is 45 M, Temp 98 F."), ("published", "he is 45 M, Temp 98 M.")],
+)
+def test_table_of_an_audit(tmp_path, table, expected):
+    """An audit swaps notes by the words that its settings name."""
+    frame = pd.DataFrame({"text": ["She is 45 F, Temp 98 F."], "label": [1], "gender": ["F"]})
+    frame.to_csv(tmp_path / "notes.csv", index=False)
+    settings = NoteOptions(data=str(tmp_path / "notes.csv"), classifier="own", table=table)
+    assert load_notes(settings, 0).pairs()[1]["text"] == expected

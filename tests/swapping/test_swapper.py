@@ -18,6 +18,7 @@ from hypothesis import given, settings, strategies as st
 from swapbias.errors import UsageError
 from swapbias.findings.judge_findings import without_groups
 from swapbias.studies import config_rows, load_study
+from swapbias.swapping import PublishedSwapper
 from swapbias.swapping.folding import padded
 from swapbias.swapping.gendered import ALWAYS, is_pronoun
 from swapbias.swapping.matches import Matcher
@@ -400,3 +401,16 @@ def test_real_reports_have_no_term_left(reports):
     ]
     assert len(flags) > 240
     assert not any(flags)  # read one by one: none stands for a noun
+
+
+def test_swap_as_published():
+    """The published swap goes one way by the patient's gender, spoils bare letters and loses case."""
+    texts = ["She told HIM. Sex:\n F. Temp 98.6 F.", "His wife: she. I'm 72 y/o M."]
+    swapper = PublishedSwapper()
+    swapped = swapper.run(texts, genders=["F", "male"])
+    assert swapped.texts.to_pylist() == [
+        "he told HIM. Sex: M. Temp 98.6 M.",
+        "her wife: she. I'F 72 y/o F.",
+    ]
+    assert swapped.replaced.tolist() == [3, 3]
+    assert swapper.neutralise(["He and her, male."]) == ["patient and its, ."]

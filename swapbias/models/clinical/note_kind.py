@@ -1,7 +1,7 @@
 """The kind of models that read clinical notes: embeddings with a classifier trained on them, or the user's own."""
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -30,6 +30,8 @@ class NoteOptions(Options):
     """svm, rf or mlp, trained here; or your own: file, folder, Hub id, module:function."""
     data: Annotated[Place | None, Use(place=True)] = None
     """Your notes: MIMIC-III folder, CSV, JSON lines, Parquet; none: synthetic notes."""
+    table: Literal["resolved", "paper", "published"] = "resolved"
+    """Words that are swapped: by context, as the paper lists them, or as its code does (one way, bare F and M)."""
     plausible: bool = False
     """Leave notes with gender-specific clinical terms out."""
     max_doubt: Annotated[float | None, Field(ge=0, le=1)] = None
