@@ -55,7 +55,8 @@ def test_published_numbers_follow(upstream):
     """Every published number follows from the released outputs, or its difference is explained."""
     rows = [one for name in studies() for one in recompute(name) if isinstance(one, Reproduced)]
     printed = [one for one in rows if one.published]
-    assert {one.match for one in printed} == {"yes"}
+    assert {one.match for one in printed} <= {"yes", "explained"}
+    assert all(one.note for one in printed if one.match == "explained")
     models = [one.model for one in printed if one.study == "occupation_sentiment"]
     assert len([one for one in models if one.startswith("bert")]) == 14
     counts = Counter(one.study for one in printed)
@@ -106,7 +107,7 @@ def test_published_numbers_follow(upstream):
         counts["stigma_vignettes"] == 19 + 2 * largest
     )  # its file is not in every copy of the released outputs
     match = re.search(
-        r"(\d+) of \1 numbers match", (ROOT / "docs" / "published.md").read_text(encoding="utf-8")
+        r"of (\d+) numbers match", (ROOT / "docs" / "published.md").read_text(encoding="utf-8")
     )
     assert len(printed) == int(match[1]) + 2 * largest
     omitted = {(one.model, one.number): one.recomputed for one in rows if "none of" in one.number}
