@@ -83,7 +83,12 @@ def test_no_licence():
     claims = ("occupation_full_names", "diagnosis_full_names")
     configs = ["people", *claims, *(f"{claim}_wordings" for claim in claims)]
     assert withheld == {config: ["not stated"] for config in configs}
-    for corpus in set(corpora()) - {"group_packs"}:
+    sentences = licences.withheld_configs(load_corpus("adjective_coreference"))
+    assert sentences == {
+        "original-stereotype": ["not stated"],
+        "original-position": ["not stated"],
+    }
+    for corpus in set(corpora()) - {"group_packs", "adjective_coreference"}:
         assert licences.withheld_configs(load_corpus(corpus)) == {}
 
 
