@@ -20,6 +20,7 @@ _WORDS = {
 }
 _JUNIT = {"fails": ("failure", "gap"), "undecided": ("error", "undecided")}  # element, and its type
 _LM_EVAL = "lm-eval"  # the form that a study is exported in
+_STYLES = ("own", "paper")  # of figures
 _PUSHED = ("datasets", "metrics")  # a study has a command of its own, and a run is shared
 
 
@@ -217,14 +218,32 @@ def redraw(run: ui.RunFolder) -> None:
 
 
 def figures(
-    run: ui.RunFolder,
+    places: ui.Runs,
     kind: Annotated[str, ui.option("pdf, svg or png.", "--format")] = "pdf",
     folder: ui.OutFolder = Path("swapbias-figures"),
+    style: Annotated[
+        str, ui.option("own, or paper for the figures of the study's paper.", "--style")
+    ] = "own",
 ) -> None:
-    """Write the figures of a run for a paper."""
+    """Write the figures of a run for a paper.
+
+    With --style paper several runs stand beside each other.
+    """
     if kind not in report.FORMATS:
         raise UsageError(f"--format is {kind!r}, expected one of {listed(report.FORMATS)}.")
-    for path in runs.write_figures(runs.Run.open(run), folder, kind=kind):
+    if style not in _STYLES:
+        raise UsageError(f"--style is {style!r}, expected one of {listed(_STYLES)}.")
+    names = [*dict.fromkeys(places)]
+    if style == "paper":
+        results = [hub.find_run(name) for name in names]
+        paths, left_out = runs.write_paper_figures(results, folder, kind=kind)
+        for sentence in left_out:
+            ui.show(sentence)
+    elif len(names) > 1:
+        raise UsageError("Several runs need --style paper. Name one run, or add it.")
+    else:
+        paths = runs.write_figures(runs.Run.open(Path(names[0])), folder, kind=kind)
+    for path in paths:
         ui.show(str(path))
 
 

@@ -20,6 +20,6 @@ def tables(
     filled, paths = runs.write_tables(results, folder)
     for table in filled:
         if len(table.lines) <= _SMALL:
-            ui.show_text(report.as_markdown(table))
+            ui.show_text(report.TABLE_FORMS["md"](table))
     for path in paths:
         ui.show(str(path))

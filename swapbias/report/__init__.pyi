@@ -14,11 +14,12 @@ from .model_comparison import (
     render_comparison as render_comparison,
 )
 from .page import render as render, render_summary as render_summary
+from .paper_figures import draw_paper_figures as draw_paper_figures
 from .paper_tables import (
     PaperTable as PaperTable,
     fill_tables as fill_tables,
     models_in as models_in,
 )
-from .table_files import TABLE_FORMS as TABLE_FORMS, as_markdown as as_markdown
+from .table_files import TABLE_FORMS as TABLE_FORMS
 from .terminal_text import render_terminal as render_terminal
 from .verdicts import state_verdicts as state_verdicts

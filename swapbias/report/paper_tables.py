@@ -95,7 +95,7 @@ def models_in(
 
     Args:
         findings: the findings of the run.
-        items: scored rows by study, which calculated tables alone read.
+        items: scored rows by study; those of other studies are not read.
         study: the name of the study.
         label: what the numbers of the run are called.
     """
@@ -103,7 +103,7 @@ def models_in(
     for finding in findings:
         if finding.study == study:
             by_model.setdefault(finding.model_id, []).append(finding)
-    scored = items.get(study) if load_corpus(study).calculated_tables else None
+    scored = items.get(study) if by_model else None
     models = []
     for model_id, of_model in by_model.items():
         known = paper_models.find_model(study, model_id)

@@ -18,6 +18,7 @@ from .run import (
     Run as Run,
     score_prompts as score_prompts,
 )
+from .run_figures import write_paper_figures as write_paper_figures
 from .run_tables import paper_tables as paper_tables, write_tables as write_tables
 from .settings import (
     PromptOptions as PromptOptions,

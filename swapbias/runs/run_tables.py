@@ -26,7 +26,9 @@ def paper_tables(results: Sequence[Results]) -> list[PaperTable]:
     studies = dict.fromkeys(finding.study for entry in public for finding in entry.found)
     with_tables = [study for study in studies if paper.load_paper(study).tables]
     filled = [
-        table for study in with_tables for table in fill_tables(study, _models_of(public, study))
+        table
+        for study in with_tables
+        for table in fill_tables(study, models_of_runs(public, study))
     ]
     if filled:
         return filled
@@ -40,8 +42,13 @@ def paper_tables(results: Sequence[Results]) -> list[PaperTable]:
     )
 
 
-def _models_of(results: Sequence[Results], study: str) -> list[paper.PaperRun]:
-    """Return each model of runs, labelled with its run where there are several."""
+def models_of_runs(results: Sequence[Results], study: str) -> list[paper.PaperRun]:
+    """Return each model of runs, labelled with its run where there are several.
+
+    Args:
+        results: finished runs.
+        study: the name of the study.
+    """
     models = []
     folders = Counter(entry.name for entry in results)
     for number, entry in enumerate(results, 1):

@@ -28,6 +28,7 @@ from swapbias.studies.declared import (
 )
 from swapbias.studies.declared_values import EXPECTED, Number, Switch, Text, Texts
 from swapbias.studies.experiment import Declared, Study
+from swapbias.studies.paper_figures_declared import PaperFigure
 from swapbias.studies.published import published_rows
 from swapbias.studies.toml_lines import KeyPath
 
@@ -111,10 +112,12 @@ class DeclaredTable(Declared):
 
 
 class DeclaredPaper(Declared):
-    """The tables of a paper."""
+    """The tables and figures of a paper."""
 
     tables: tuple[DeclaredTable, ...] = ()
     """Its tables in order; one may begin ``like`` an earlier one."""
+    figures: tuple[PaperFigure, ...] = ()
+    """Its figures in order; one may begin ``like`` an earlier one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,6 +208,10 @@ def _faults(
         for place, cell in enumerate(table.cells):
             yield from _cell_faults(declaration, (*key_path, "cells", place), cell, known)
             yield from _ambiguous_cell_faults(declaration, (*key_path, "cells", place), cell, table)
+    for number, figure in enumerate(paper.figures):
+        key = ("figures", number, "experiment")
+        for fault in unknown_names(key, (figure.experiment,), known["experiment"], "experiment"):
+            yield declaration.fault(*fault)
     for name in calculated:
         if name not in names:
             near = did_you_mean(name, [*names])

@@ -38,6 +38,7 @@ WRONG = [
     "audit ./model", "audit bad.toml", "audit bad.json", "audit unknown.toml", "audit --resume nothere",
     "audit --resume run", "audit no_module:f", "plan vader --study nosuch", "plan --foo", "check", "check folder",
     "check run", "compare folder", "compare nothere other", "report nothere", "figures folder --format gif",
+    "figures folder --style old", "figures folder other",
     "tables nothere --out t",
     "export foo x --out o", "export lm-eval nosuch --out o", "swap nothere.csv --out o", "swap empty.csv --out o",
     "swap latin.csv --out o", "swap quote.csv --out o", "swap cut.jsonl --out o", "swap cut.parquet --out o",

@@ -1,0 +1,341 @@
+"""Draw the figures of papers as ``paper.toml`` declares them, of the models of runs."""
+
+import csv
+import io
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from swapbias.report.charts import LOOKS, STYLE
+from swapbias.report.finding_names import safe_line
+from swapbias.studies import corpus_dir, paper, paper_figures_declared as declared_figures
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+NOT_MEASURED = "not measured"
+"""What stands in a panel without values."""
+_FEWEST = 3  # points that have a correlation
+_Draw = Callable[[str, declared_figures.PaperFigure, Sequence[paper.PaperRun]], "Figure | None"]
+
+
+def draw_paper_figures(
+    declared: Sequence[declared_figures.PaperFigure],
+    study: str,
+    models: Sequence[paper.PaperRun],
+    file_format: str,
+) -> tuple[dict[str, bytes], list[str]]:
+    """Return figures by name, and a sentence for each that the runs lack something for.
+
+    Args:
+        declared: the figures of the paper.
+        study: the name of the study.
+        models: the models of runs; the same give the same bytes.
+        file_format: one of ``FORMATS``.
+    """
+    from matplotlib import rc_context
+
+    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(file_format)
+    drawn = {}
+    left_out = []
+    with rc_context(dict(STYLE)):
+        for entry in declared:
+            figure = draw_figure(entry, study, models)
+            if figure is None:
+                left_out.append(
+                    f"Left out: {entry.name} ({entry.source}), which needs {entry.needs}."
+                )
+                continue
+            buffer = io.BytesIO()
+            figure.savefig(
+                buffer, format=file_format, dpi=200, bbox_inches="tight", metadata=undated
+            )
+            drawn[f"{study}-{entry.name}"] = buffer.getvalue()
+    return drawn, left_out
+
+
+def draw_figure(
+    entry: declared_figures.PaperFigure, study: str, models: Sequence[paper.PaperRun]
+) -> "Figure | None":
+    """Return a figure; None where the models lack what it needs.
+
+    Args:
+        entry: the figure of the paper.
+        study: the name of the study.
+        models: the models of runs.
+    """
+    kinds: Mapping[str, _Draw] = {
+        "boxes": _boxes,
+        "scatter": _scatter,
+        "sorted": _sorted,
+        "shares": _shares,
+        "bars": _bars,
+    }
+    return kinds[entry.kind](study, entry, models)
+
+
+def _rows(entry: declared_figures.PaperFigure, model: paper.PaperRun, experiment: str = "") -> Any:
+    """Return the scored rows of a figure's experiment in its groups, without rewordings and missing scores."""
+    rows = model.rows
+    if rows is None:
+        return None
+    rows = rows[(rows["experiment"] == (experiment or entry.experiment)) & rows["score"].notna()]
+    if "wording" in rows:
+        rows = rows[rows["wording"].fillna("").astype(str) == ""]
+    rows = rows[rows["group"].isin([*entry.groups])]
+    return rows if len(rows) else None
+
+
+def _measured(
+    entry: declared_figures.PaperFigure, models: Sequence[paper.PaperRun]
+) -> list[tuple[str, Any]]:
+    """Return the title and the rows of each model that has rows of a figure."""
+    several_labels = len({model.label for model in models}) > 1
+    measured = []
+    for model in models:
+        rows = _rows(entry, model)
+        if rows is not None:
+            title = safe_line(model.title, 40)
+            measured.append((f"{title} ({model.label})" if several_labels else title, rows))
+    return measured
+
+
+def _panels(n_rows: int, n_columns: int, width: float, height: float) -> "tuple[Figure, Any]":
+    """Return a figure with panels of one size, on one scale."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width * n_columns, height * n_rows + 0.7), layout="constrained")
+    return figure, figure.subplots(n_rows, n_columns, squeeze=False, sharey=True)
+
+
+def _finish(figure: "Figure", entry: declared_figures.PaperFigure, axis: "Axes") -> "Figure":
+    """Return a figure with its title, and the legend of a panel below all."""
+    handles, labels = axis.get_legend_handles_labels()
+    figure.suptitle(entry.title, fontsize=9)
+    if handles:
+        figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+    return figure
+
+
+def _say_not_measured(axis: "Axes") -> None:
+    """Write into a panel that nothing was measured."""
+    axis.text(0.5, 0.5, NOT_MEASURED, ha="center", va="center", transform=axis.transAxes)
+
+
+def _boxes(
+    study: str, entry: declared_figures.PaperFigure, models: Sequence[paper.PaperRun]
+) -> "Figure | None":
+    """Draw boxes of scored rows: a row of panels for each model, a box for each group and value."""
+    measured = _measured(entry, models)
+    if not measured:
+        return None
+    names = entry.order or tuple(dict.fromkeys(measured[0][1][entry.by]))
+    panels = dict(entry.panels) or {"": ""}
+    figure, axes = _panels(len(measured), len(panels), 7.2 / len(panels), 2.2)
+    for line, (title, rows) in enumerate(measured):
+        for column, (value, panel) in enumerate(panels.items()):
+            axis = axes[line][column]
+            axis.set_title(", ".join(filter(None, (title, panel))), fontsize=8)
+            part = rows[rows[entry.panel_by] == value] if entry.panel_by else rows
+            _draw_boxes(axis, entry, part, names)
+            if not column:
+                axis.set_ylabel(entry.axis)
+    return _finish(figure, entry, axes[0][0])
+
+
+def _draw_boxes(
+    axis: "Axes", entry: declared_figures.PaperFigure, rows: Any, names: Sequence[str]
+) -> None:
+    """Draw the boxes of a panel, those of a value beside each other in colours of the groups."""
+    width = 0.8 / len(entry.groups)
+    for index, (group, name) in enumerate(entry.groups.items()):
+        colour = LOOKS[index % len(LOOKS)][0]
+        axis.plot([], [], "s", color=colour, label=name)
+        for place, value in enumerate(names):
+            scores = rows[(rows[entry.by] == value) & (rows["group"] == group)]["score"]
+            if len(scores):
+                axis.boxplot(
+                    [scores.to_numpy(dtype=float) * entry.scale],
+                    positions=[place + (index - (len(entry.groups) - 1) / 2) * width],
+                    widths=0.85 * width,
+                    patch_artist=True,
+                    manage_ticks=False,
+                    boxprops={"facecolor": colour, "linewidth": 0.6},
+                    medianprops={"color": "black"},
+                    flierprops={"marker": ".", "markersize": 2},
+                )
+    if not len(rows):
+        _say_not_measured(axis)
+    is_long = max(map(len, names)) * len(names) > 40
+    axis.set_xticks(
+        range(len(names)), names, rotation=40 if is_long else 0, ha="right" if is_long else "center"
+    )
+
+
+def _means(rows: Any, entry: declared_figures.PaperFigure) -> dict[str, float]:
+    """Return the mean score of each value of a column, times the scale of the figure."""
+    return {
+        str(value): float(part["score"].mean()) * entry.scale
+        for value, part in rows.groupby(entry.by, sort=False)
+    }
+
+
+def _values_across(study: str, entry: declared_figures.PaperFigure) -> dict[str, float]:
+    """Return the values across of a scatter by name, from a file of the corpus; those left blank are not in it."""
+    text = (corpus_dir(study) / entry.table).read_text(encoding="utf-8")
+    lines = csv.DictReader(io.StringIO(text))
+    key = (lines.fieldnames or [""])[0]
+    return {line[key]: float(line[entry.column]) for line in lines if line[entry.column]}
+
+
+def _points(
+    study: str, entry: declared_figures.PaperFigure, models: Sequence[paper.PaperRun]
+) -> Iterator[tuple[str, dict[str, tuple[float, float]], dict[str, str]]]:
+    """Yield the title of each panel of a scatter, its points by name, and the group of each."""
+    measured = _measured(entry, models)
+    if entry.table:
+        across = _values_across(study, entry)
+        for title, rows in measured:
+            means = _means(rows, entry)
+            yield title, {name: (across[name], means[name]) for name in means if name in across}, {}
+        return
+    for other in models:
+        rows_across = _rows(entry, other, entry.against)
+        if rows_across is None:
+            continue
+        means_across = _means(rows_across, entry)
+        for title, rows in measured:
+            means = _means(rows, entry)
+            both = {
+                name: (means_across[name], means[name]) for name in means if name in means_across
+            }
+            groups = dict(zip(rows[entry.by], rows["group"], strict=True))
+            yield f"{title} against {safe_line(other.title, 40)}", both, groups
+
+
+def _scatter(
+    study: str, entry: declared_figures.PaperFigure, models: Sequence[paper.PaperRun]
+) -> "Figure | None":
+    """Draw points with Pearson's r, a panel for each model or pair of models."""
+    import numpy as np
+
+    panels = [*_points(study, entry, models)]
+    if not panels:
+        return None
+    figure, axes = _panels(len(panels), 1, 6.2, 3.6)
+    for (title, points, groups), axis in zip(panels, axes[:, 0], strict=True):
+        across = [point[0] for point in points.values()]
+        up = [point[1] for point in points.values()]
+        varies = len(set(across)) > 1 and len(set(up)) > 1
+        has_r = len(points) >= _FEWEST and varies
+        r = float(np.corrcoef(across, up)[0, 1]) if has_r else math.nan
+        written = f"r = {r:.2f}" if has_r else "r: not measured"
+        axis.set_title(f"{title}: {written}, n = {len(points)}", fontsize=8)
+        axis.set_xlabel(entry.across)
+        axis.set_ylabel(entry.axis)
+        for index, (group, name) in enumerate(entry.groups.items()):
+            colour, marker = LOOKS[index % len(LOOKS)]
+            part = [key for key in points if not groups or groups[key] == group]
+            label = name if groups else None
+            if groups or not index:
+                x = [points[key][0] for key in part]
+                axis.plot(
+                    x,
+                    [points[key][1] for key in part],
+                    marker,
+                    color=colour,
+                    markersize=4,
+                    label=label,
+                )
+        if not groups:
+            for name, point in points.items():
+                axis.annotate(
+                    safe_line(name, 30), point, (3, 3), textcoords="offset points", fontsize=6
+                )
+        if not points:
+            _say_not_measured(axis)
+    return _finish(figure, entry, axes[0][0])
+
+
+def _sorted(
+    study: str, entry: declared_figures.PaperFigure, models: Sequence[paper.PaperRun]
+) -> "Figure | None":
+    """Draw the mean of each condition from the lowest to the highest, in the colour of its group."""
+    measured = _measured(entry, models)
+    if not measured:
+        return None
+    figure, axes = _panels(len(measured), 1, 7.2, 2.4)
+    for (title, rows), axis in zip(measured, axes[:, 0], strict=True):
+        means = _means(rows, entry)
+        group_of = dict(zip(rows[entry.by], rows["group"], strict=True))
+        names = sorted(means, key=lambda name: (means[name], name))
+        for index, (group, label) in enumerate(entry.groups.items()):
+            colour, marker = LOOKS[index % len(LOOKS)]
+            places = [place for place, name in enumerate(names) if group_of[name] == group]
+            values = [means[names[place]] for place in places]
+            axis.plot(places, values, marker, color=colour, markersize=3, label=label)
+        axis.set_title(f"{title}, n = {len(names)}", fontsize=8)
+        axis.set_ylabel(entry.axis)
+        axis.set_xlabel(entry.across)
+    return _finish(figure, entry, axes[0][0])
+
+
+def _shares(
+    study: str, entry: declared_figures.PaperFigure, models: Sequence[paper.PaperRun]
+) -> "Figure | None":
+    """Draw the mean of each group as a bar, beside each other for each model."""
+    measured = _measured(entry, models)
+    if not measured:
+        return None
+    figure, axes = _panels(1, 1, 1.6 + 1.4 * len(measured), 2.8)
+    axis = axes[0][0]
+    width = 0.8 / len(entry.groups)
+    for index, (group, name) in enumerate(entry.groups.items()):
+        places, values = [], []
+        for place, (_, rows) in enumerate(measured):
+            scores = rows[rows["group"] == group]["score"]
+            if len(scores):
+                places.append(place + (index - (len(entry.groups) - 1) / 2) * width)
+                values.append(float(scores.mean()) * entry.scale)
+        bars = axis.bar(places, values, width, color=LOOKS[index % len(LOOKS)][0], label=name)
+        axis.bar_label(bars, fmt="%.2f", fontsize=7)
+    axis.set_xticks(range(len(measured)), [title.replace("/", "/\n") for title, _ in measured])
+    axis.set_ylabel(entry.axis)
+    return _finish(figure, entry, axis)
+
+
+def _bars(
+    study: str, entry: declared_figures.PaperFigure, models: Sequence[paper.PaperRun]
+) -> "Figure | None":
+    """Draw a bar for each contrast of each model that has findings of it."""
+    by_model: list[tuple[str, dict[str, float]]] = []
+    for model in models:
+        values = {
+            finding.contrast: finding.estimate.value * entry.scale
+            for finding in model.findings
+            if finding.experiment == entry.experiment
+            and finding.slice_by == "all"
+            and finding.contrast in entry.bars
+            and not math.isnan(finding.estimate.value)
+        }
+        if values:
+            by_model.append((safe_line(model.title, 40), values))
+    if not by_model:
+        return None
+    figure, axes = _panels(1, 1, 3.4 + 1.4 * len(by_model), 2.8)
+    axis = axes[0][0]
+    width = 0.8 / len(entry.bars)
+    for index, (contrast, name) in enumerate(entry.bars.items()):
+        places = [
+            place + (index - (len(entry.bars) - 1) / 2) * width
+            for place, (_, values) in enumerate(by_model)
+            if contrast in values
+        ]
+        heights = [values[contrast] for _, values in by_model if contrast in values]
+        label = name if heights else f"{name}: {NOT_MEASURED}"
+        bars = axis.bar(places, heights, width, color=LOOKS[index % len(LOOKS)][0], label=label)
+        axis.bar_label(bars, fmt="%.3f", fontsize=7)
+    axis.set_xticks(range(len(by_model)), [title for title, _ in by_model])
+    axis.set_ylabel(entry.axis)
+    return _finish(figure, entry, axis)
