@@ -315,7 +315,7 @@ def load_notes(
     )
 
 
-def _swapper_of(table: str) -> swapping.Swapper:
+def _swapper_of(table: str) -> "swapping.Swapper":
     """Return what makes the other versions of notes, by the words that are swapped."""
     if table == "published":
         return swapping.PublishedSwapper()
