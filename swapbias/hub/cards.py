@@ -332,3 +332,18 @@ def rendered(template: str, **values: Any) -> str:
     )
     pages.filters["md"] = markdown
     return pages.get_template(template).render(values).strip()
+
+
+def note_choices(settings: Mapping[str, Any]) -> list[str]:
+    """Return how an audit read clinical notes where it did not as usual.
+
+    Args:
+        settings: the settings of the notes, as a manifest has them.
+    """
+    choices = []
+    if settings.get("plausible"):
+        choices.append("plausible notes alone")
+    table = settings.get("table", "resolved")
+    if table != "resolved":
+        choices.append(f"notes swapped by the table {table}")
+    return choices

@@ -14,6 +14,7 @@ from swapbias.hub.cards import (
     find,
     load,
     markdown,
+    note_choices,
     rendered,
     replaced,
     split,
@@ -66,12 +67,8 @@ def prompts_read(manifest: Mapping[str, Any], study: str, experiment: str) -> st
         texts.append(f"at most {limit} rows of each table")
     if configs not in ((), declared.reads.configs):
         texts.append(f"config {', '.join(configs)} in place of the usual one")
-    notes = settings.get("notes") or {}
-    if notes.get("plausible") and load_corpus(corpus).local is not None:
-        texts.append("plausible notes alone")
-    table = notes.get("table", "resolved")
-    if table != "resolved" and load_corpus(corpus).local is not None:
-        texts.append(f"notes swapped by the table {table}")
+    if load_corpus(corpus).local is not None:
+        texts += note_choices(settings.get("notes") or {})
     return "; ".join(texts)
 
 

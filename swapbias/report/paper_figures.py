@@ -218,44 +218,58 @@ def _scatter(
     study: str, entry: declared_figures.PaperFigure, models: Sequence[paper.PaperRun]
 ) -> "Figure | None":
     """Draw points with Pearson's r, a panel for each model or pair of models."""
-    import numpy as np
-
     panels = [*_points(study, entry, models)]
     if not panels:
         return None
     figure, axes = _panels(len(panels), 1, 6.2, 3.6)
     for (title, points, groups), axis in zip(panels, axes[:, 0], strict=True):
-        across = [point[0] for point in points.values()]
-        up = [point[1] for point in points.values()]
-        varies = len(set(across)) > 1 and len(set(up)) > 1
-        has_r = len(points) >= _FEWEST and varies
-        r = float(np.corrcoef(across, up)[0, 1]) if has_r else math.nan
-        written = f"r = {r:.2f}" if has_r else "r: not measured"
-        axis.set_title(f"{title}: {written}, n = {len(points)}", fontsize=8)
+        axis.set_title(f"{title}: {_describe_r([*points.values()])}, n = {len(points)}", fontsize=8)
         axis.set_xlabel(entry.across)
         axis.set_ylabel(entry.axis)
-        for index, (group, name) in enumerate(entry.groups.items()):
-            colour, marker = LOOKS[index % len(LOOKS)]
-            part = [key for key in points if not groups or groups[key] == group]
-            label = name if groups else None
-            if groups or not index:
-                x = [points[key][0] for key in part]
-                axis.plot(
-                    x,
-                    [points[key][1] for key in part],
-                    marker,
-                    color=colour,
-                    markersize=4,
-                    label=label,
-                )
-        if not groups:
-            for name, point in points.items():
-                axis.annotate(
-                    safe_line(name, 30), point, (3, 3), textcoords="offset points", fontsize=6
-                )
+        if groups:
+            _draw_groups(axis, entry, points, groups)
+        else:
+            _draw_named(axis, points)
         if not points:
             _say_not_measured(axis)
     return _finish(figure, entry, axes[0][0])
+
+
+def _describe_r(points: Sequence[tuple[float, float]]) -> str:
+    """Say Pearson's r of points; not measured below three of them, or where a side does not vary."""
+    import numpy as np
+
+    across = [point[0] for point in points]
+    up = [point[1] for point in points]
+    varies = len(set(across)) > 1 and len(set(up)) > 1
+    if len(points) < _FEWEST or not varies:
+        return "r: not measured"
+    return f"r = {np.corrcoef(across, up)[0, 1]:.2f}"
+
+
+def _draw_groups(
+    axis: "Axes",
+    entry: declared_figures.PaperFigure,
+    points: Mapping[str, tuple[float, float]],
+    groups: Mapping[str, str],
+) -> None:
+    """Draw points in the colours of their groups."""
+    for index, (group, name) in enumerate(entry.groups.items()):
+        colour, marker = LOOKS[index % len(LOOKS)]
+        of_group = [point for key, point in points.items() if groups[key] == group]
+        x = [point[0] for point in of_group]
+        y = [point[1] for point in of_group]
+        axis.plot(x, y, marker, color=colour, markersize=4, label=name)
+
+
+def _draw_named(axis: "Axes", points: Mapping[str, tuple[float, float]]) -> None:
+    """Draw points with their names."""
+    colour, marker = LOOKS[0]
+    x = [point[0] for point in points.values()]
+    y = [point[1] for point in points.values()]
+    axis.plot(x, y, marker, color=colour, markersize=4)
+    for name, point in points.items():
+        axis.annotate(safe_line(name, 30), point, (3, 3), textcoords="offset points", fontsize=6)
 
 
 def _sorted(
