@@ -4,7 +4,7 @@ import csv
 import io
 import re
 from collections.abc import Callable, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, repeat
 
 from swapbias.files import escape_csv_cell
 from swapbias.report.paper_tables import PaperTable
@@ -61,7 +61,7 @@ def as_latex(table: PaperTable) -> str:
     Args:
         table: the filled table.
     """
-    form = "l" * table.text_columns + "r" * (len(table.heads) - table.text_columns)
+    form = "".ljust(table.text_columns, "l").ljust(len(table.heads), "r")
     lines = [
         "% needs \\usepackage{booktabs}", r"\begin{table}", r"\centering",
         rf"\caption{{{_in_latex(table.title)}}}", rf"\label{{tab:{table.file_stem}}}",
@@ -87,7 +87,7 @@ def _latex_groups(table: PaperTable) -> list[str]:
             cells.append(rf"\multicolumn{{{width}}}{{c}}{{{_in_latex(group)}}}")
             rules.append(rf"\cmidrule(lr){{{start}-{start + width - 1}}}")
         else:
-            cells += [""] * width
+            cells.extend(repeat("", width))
         start += width
     return [rf"{' & '.join(cells)} \\", " ".join(rules)] if rules else []
 

@@ -188,13 +188,13 @@ def reader(tmp_path, monkeypatch):
     import evaluate
 
     import swapbias
-    from swapbias.studies import config_rows
+    from swapbias.studies import load_prompts
 
     load = evaluate.load
 
     def from_hub(name, config, *, split, revision=None):
         assert name.startswith(("swapbias/", "corpora/"))
-        return datasets.Dataset.from_list(list(config_rows(Path(name).name, config)))
+        return load_prompts(Path(name).name, config)
 
     def metric_from_hub(name, revision=None):
         return load(swapbias.metric_path(name.removeprefix("swapbias/")) if revision else name)

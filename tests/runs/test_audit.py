@@ -186,28 +186,28 @@ def test_files_of_a_run(
 def test_figures_for_papers(default_run, tmp_path, capsys):
     """Figures for papers are written beside the run, and wrong words are one sentence."""
     run, _ = default_run
-    figures(run.folder, "pdf", tmp_path / "out")
+    figures([str(run.folder)], "pdf", tmp_path / "out")
     stdout = capsys.readouterr().out
     written = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert {"results.pdf", "gendered_stigma-rq1-phase-gap-calibration.pdf"} <= {*written}
     assert all(name in stdout for name in written)
     assert not (run.folder / "figures").exists()
     with pytest.raises(UsageError, match=r"--format is 'gif', expected one of pdf, svg, png\."):
-        figures(run.folder, "gif", tmp_path / "other")
+        figures([str(run.folder)], "gif", tmp_path / "other")
     bare = Run(tmp_path / "bare")
     shutil.copytree(run.folder, bare.folder)
     (bare.folder / "results.json").write_text(json.dumps({"swapbias": "1", "findings": []}))
     with pytest.raises(
         ValueError, match=r"results\.json is damaged: its sha256 is not the one in manifest\.json"
     ):
-        figures(bare.folder, "pdf", tmp_path / "other")
+        figures([str(bare.folder)], "pdf", tmp_path / "other")
     bare.write_manifest(
         {name: value for name, value in bare.manifest().items() if name != "sha256"}
     )  # an older run
     with pytest.raises(
         UsageError, match=r"bare has no figures\. Its numbers are in findings\.csv and its report\."
     ):
-        figures(bare.folder, "pdf", tmp_path / "other")
+        figures([str(bare.folder)], "pdf", tmp_path / "other")
     assert not (tmp_path / "other").exists()
 
 

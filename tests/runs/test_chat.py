@@ -255,7 +255,7 @@ def test_chat_model_without_question(tmp_path, quiet):
     with pytest.raises(UsageError, match="Unknown config 'reply'") as raised:
         plan_tasks(Settings(studies=("adjective_coreference:reply",), options=(options_of(),)))
     named = str(raised.value).rstrip(".").partition("one of ")[2].split(", ")
-    assert len(named) == len(set(named)) == 8  # six configs, and the experiments that read them
+    assert len(named) == len(set(named)) == 10  # eight configs, and the experiments that read them
 
 
 def test_dry_run(rows, tmp_path):
