@@ -246,7 +246,7 @@ def _reproduce_finding(
             file=file,
             source=published.source,
             note=note,
-            origin=published.origin_of(quantity),
+            origin=getattr(published, f"{quantity}_origin"),
         )
 
 

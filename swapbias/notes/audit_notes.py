@@ -56,6 +56,11 @@ class Notes:
         """True where some note may neither be published nor sent."""
         return any(note["credentialed"] == "True" for note in self.rows)
 
+    @property
+    def is_swapped_as_published(self) -> bool:
+        """True where the versions are made as the paper of phenotype_fairness made them."""
+        return isinstance(self.swapper, swapping.PublishedSwapper)
+
     @cached_property
     def _test_notes(self) -> list[Note]:
         return [note for note in self.rows if note["split"] == "test"]

@@ -9,10 +9,6 @@ from typing import Any
 from swapbias.findings import Finding, terms
 from swapbias.studies import load_corpus, paper, paper_models, published as paper_numbers
 
-PRINTED = "printed"
-"""What the numbers that a paper prints are called."""
-RECOMPUTED = "recomputed"
-"""What numbers are called that nobody prints, computed from what the authors released."""
 THIS_RUN = "this run"
 """What the numbers of a run are called where there is no other run."""
 NOTHING = "–"
@@ -20,9 +16,7 @@ NOTHING = "–"
 _DIMENSIONS = {
     "model": "model", "experiment": "experiment", "subset": "set", "contrast": "contrast", "slice_value": "slice",
 }  # fmt: skip
-_KEY = ("experiment", "subset", "measure", "contrast", "slice_by", "slice_value")
 _HIGHER = re.compile(r"(.+) higher\b")  # the note of a printed rate
-_NUMBERS = ("value", "p_value", "effect_size")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,17 +165,21 @@ def _printed_numbers(study: str) -> list[_Numbers]:
     titles = {model.model: model.title for model in paper_models.list_models(study)}
     facts: dict[tuple[str, str], dict[tuple[str, ...], dict[str, str]]] = {}
     for row in paper_numbers.published_rows(study):
-        label = RECOMPUTED if row.get("origin") == RECOMPUTED else PRINTED
+        label = (
+            paper_numbers.RECOMPUTED
+            if row.get("origin") == paper_numbers.RECOMPUTED
+            else paper_numbers.PRINTED
+        )
         of_model = facts.setdefault((titles[row["model"]], label), {})
-        texts = of_model.setdefault(tuple(row[name] for name in _KEY), {})
-        for quantity in _NUMBERS:
+        texts = of_model.setdefault(tuple(row[name] for name in paper_numbers.KEY), {})
+        for quantity in paper_numbers.QUANTITIES:
             texts[quantity] = texts.get(quantity) or row[quantity]
         higher = _HIGHER.match(row["note"])
         texts["higher_group"] = texts.get("higher_group") or (higher[1] if higher else "")
     numbers = []
     for (title, label), by_key in facts.items():
         printed = [
-            _Fact({**dict(zip(_KEY, key, strict=True)), "score": ""}, texts)
+            _Fact({**dict(zip(paper_numbers.KEY, key, strict=True)), "score": ""}, texts)
             for key, texts in by_key.items()
         ]
         numbers.append(_Numbers(title, label, printed))
@@ -192,7 +190,11 @@ def _numbers_of_run(run: paper.PaperRun) -> _Numbers:
     """Return the findings of a model, those by the paper's own statistic first."""
     ordered = sorted(run.findings, key=lambda finding: finding.view != terms.AS_PUBLISHED)
     facts = [
-        _Fact({**dict(zip(_KEY, finding.key(), strict=True)), "score": finding.score}, {}, finding)
+        _Fact(
+            {**dict(zip(paper_numbers.KEY, finding.key(), strict=True)), "score": finding.score},
+            {},
+            finding,
+        )
         for finding in ordered
     ]
     return _Numbers(run.title, run.label, facts)
@@ -252,7 +254,8 @@ def _finish(
     notes = [declared.note] if declared.note else []
     notes.append(f"Printed: {declared.source}.")
     if any(
-        RECOMPUTED in cell for cell in (*(part for head in heads for part in head), *_all(lines))
+        paper_numbers.RECOMPUTED in cell
+        for cell in (*(part for head in heads for part in head), *_all(lines))
     ):
         notes.append("Recomputed: from what the authors released; nobody prints it.")
     if any(cell == NOTHING for cell in _all(lines)):
@@ -279,7 +282,7 @@ def _placed(
     declared: paper.DeclaredTable, rows: Sequence[str], numbers: _Numbers
 ) -> Iterator[_Placed]:
     """Yield the facts that stand in a table, each with its place."""
-    is_of_paper = numbers.label in (PRINTED, RECOMPUTED)
+    is_of_paper = numbers.label in (paper_numbers.PRINTED, paper_numbers.RECOMPUTED)
     if is_of_paper and numbers.title not in declared.order.get("model", (numbers.title,)):
         return
     for fact in numbers.facts:

@@ -51,17 +51,14 @@ def list_models(study: str) -> list[PaperModel]:
 def find_model(study: str, model_id: str) -> PaperModel | None:
     """Find the paper's model that a model of a run is; None where it is none of them.
 
+    The whole name decides: ``lab/roberta-large`` may be anything that ``lab`` trained.
+
     Args:
         study: the name of the study.
         model_id: the model's name in the run; with an adapter (``a + b``) it is no paper's.
     """
-    if " + " in model_id:
-        return None
-    forms = _forms(model_id)
-    models = list_models(study)
-    exact = [model for model in models if forms[0] in model.names]
-    by_last_part = [model for model in models if forms[-1] in model.names]
-    return next(iter((*exact, *by_last_part)), None)
+    name = _forms(model_id)[0]
+    return next((model for model in list_models(study) if name in model.names), None)
 
 
 def published_for(study: str, model_id: str) -> dict[tuple[str, ...], Published]:
@@ -87,20 +84,16 @@ def published_for(study: str, model_id: str) -> dict[tuple[str, ...], Published]
 def _merged(rows: list[dict[str, str]]) -> Published:
     """Return the numbers that rows of one key print; of a quantity printed twice the first."""
     values: dict[str, str] = {}
-    origins: dict[str, str] = {}
     for row in rows:
         for quantity in QUANTITIES:
             if row[quantity] and quantity not in values:
                 values[quantity] = row[quantity]
-                origins[quantity] = row["origin"]
-    several = len(set(origins.values())) > 1
-    parts = [f"{quantity} {origin}" for quantity, origin in origins.items()]
+                values[f"{quantity}_origin"] = row["origin"]
     return Published(
         **values,
         source="; ".join(dict.fromkeys(row["source"] for row in rows)),
         note="; ".join(dict.fromkeys(row["note"] for row in rows if row["note"])),
         recomputed=next((row["recomputed"] for row in rows if row["recomputed"]), ""),
-        origin=", ".join(parts) if several else rows[0]["origin"],
     )
 
 

@@ -1,7 +1,7 @@
 """Read the numbers that papers printed, each with what it is: printed, a bound, or only recomputed."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 
@@ -36,31 +36,26 @@ class Published:
     """A note on why the authors' own release disagrees with what they print."""
     recomputed: str = ""
     """The released value."""
-    origin: str = ""
-    """``printed``, ``recomputed`` (nobody prints it: it follows from released outputs) or ``bound`` (``<0.01``);
-    of quantities of several origins each with its own, as in ``value printed, p_value bound``; blank of a planted
-    number."""
+    value_origin: str = ""
+    """Where the number is from: ``printed``, ``recomputed`` (nobody prints it: it follows from released outputs) or
+    ``bound`` (printed as ``<0.01``); blank of a planted number."""
+    p_value_origin: str = ""
+    """Where the p-value is from, as for the number; blank where there is none."""
+    effect_size_origin: str = ""
+    """Where the effect size is from, as for the number; blank where there is none."""
 
     @property
     def planted(self) -> bool:
         """True where it is the size of a bias that was planted, and no paper's."""
         return self.source in (PLANTED_BIAS, PLANTED_LEAK)
 
-    def origin_of(self, quantity: str) -> str:
-        """Return the origin of a quantity; blank of a planted number.
-
-        >>> Published("0.2", "<0.01", origin="value printed, p_value bound").origin_of("p_value")
-        'bound'
-
-        Args:
-            quantity: ``value``, ``p_value`` or ``effect_size``.
-        """
-        by_quantity = dict(part.split(" ") for part in self.origin.split(", ") if " " in part)
-        return by_quantity.get(quantity, "") if by_quantity else self.origin
+    @property
+    def is_recomputed(self) -> bool:
+        """True where nobody prints some of its numbers."""
+        return RECOMPUTED in (self.value_origin, self.p_value_origin, self.effect_size_origin)
 
 
-_NUMBERS = tuple(column.name for column in fields(Published))
-_COLUMNS = ("model", *KEY, *_NUMBERS)
+_COLUMNS = ("model", *KEY, *QUANTITIES, "source", "note", "recomputed", "origin")
 _REQUIRED = ("model", "experiment", "measure", "contrast", "source", "origin")
 
 

@@ -1,7 +1,11 @@
-"""Swap and neutralise notes as the authors of phenotype_fairness do: one way, by the patient's gender."""
+"""Swap and neutralise notes as the authors of phenotype_fairness do: one way, by the patient's gender.
 
+After a description of github.com/gizemsogancioglu/gender-bias-mental-health@edf6ff2, ``common/text_processing.py``.
+"""
+
+import hashlib
+import json
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,6 +16,7 @@ from swapbias.errors import UsageError
 from swapbias.swapping.swapper import Swapped, Swapper
 
 _Rules = Sequence[tuple[str, str]]
+_Patterns = Sequence[tuple[re.Pattern[str], str]]
 
 # In order, on whole words of any case; what stands in is written as here.
 _FROM_FEMALE: _Rules = (
@@ -38,8 +43,8 @@ _NEUTRAL: _Rules = (
 )
 
 
-def _compiled(rules: _Rules) -> list[tuple[re.Pattern[str], str]]:
-    return [(re.compile(rf"\b(?:{words})\b", re.IGNORECASE), new) for words, new in rules]
+def _compiled(rules: _Rules) -> _Patterns:
+    return [(re.compile(rf"\b(?:{words})\b", re.IGNORECASE), word) for words, word in rules]
 
 
 _SWAPS = {"female": _compiled(_FROM_FEMALE), "male": _compiled(_FROM_MALE)}
@@ -63,7 +68,8 @@ class PublishedSwapper(Swapper):
     @property
     def sha256(self) -> str:
         """The sha256 of everything that decides what a text becomes."""
-        return f"published/{super().sha256}"
+        content = [super().sha256, _FROM_FEMALE, _FROM_MALE, _NEUTRAL]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     def run(
         self,
@@ -72,12 +78,12 @@ class PublishedSwapper(Swapper):
         *,
         genders: Sequence[str | None] | None = None,
     ) -> Swapped:
-        """Swap all texts at once, and report what was done.
+        """Swap all texts at once; clinical terms and genders are reported as every swapper does.
 
         Args:
             texts: the texts; null stays null.
             mode: ``swap`` or ``neutralise``.
-            genders: the gender of each patient.
+            genders: the gender of each patient, which a swap needs.
 
         Raises:
             UsageError: an unknown mode, or no genders for a swap.
@@ -85,25 +91,36 @@ class PublishedSwapper(Swapper):
         if mode == "swap" and genders is None:
             raise UsageError("The swap as published goes by the patient's gender. Give genders.")
         report = super().run(texts, mode, genders=genders)
-        given = texts.to_pylist() if isinstance(texts, pa.Array | pa.ChunkedArray) else texts
-        changed = []
-        replaced = np.zeros(len(given), np.int32)
-        for place, text in enumerate(given):
-            patterns = _NEUTRAL_PATTERNS
-            if mode == "swap" and genders is not None:
-                side = "female" if (genders[place] or "").lower() in ("female", "f") else "male"
-                patterns = _SWAPS[side]
-            for pattern, new in patterns:
-                if text is not None:
-                    text, count = pattern.subn(new, text)
-                    replaced[place] += count
-            changed.append(text)
+        originals = texts.to_pylist() if isinstance(texts, pa.Array | pa.ChunkedArray) else texts
+        changed: list[str | None] = []
+        counts = []
+        for text, gender in zip(originals, genders or [None] * len(originals), strict=True):
+            new_text, count = _replace_words(text, _patterns_for(mode, gender))
+            changed.append(new_text)
+            counts.append(count)
         return replace(
-            report,
-            texts=pa.chunked_array([pa.array(changed, pa.large_string())]),
-            replaced=replaced,
-            terms=Counter(),
-            left=np.zeros_like(report.left),
-            doubt=np.zeros(len(given)),
-            doubtful_words=np.zeros(len(given), np.int32),
+            Swapped.unchanged(pa.chunked_array([pa.array(changed, pa.large_string())])),
+            replaced=np.array(counts, np.int32),
+            specific=report.specific,
+            specific_terms=report.specific_terms,
+            sides=report.sides,
         )
+
+
+def _patterns_for(mode: str, gender: str | None) -> _Patterns:
+    """Return what is replaced in a note; whoever is not female is swapped as a man."""
+    if mode == "neutralise":
+        return _NEUTRAL_PATTERNS
+    is_female = (gender or "").lower() in ("female", "f")
+    return _SWAPS["female" if is_female else "male"]
+
+
+def _replace_words(text: str | None, patterns: _Patterns) -> tuple[str | None, int]:
+    """Return a text after all replacements, and their number."""
+    if text is None:
+        return None, 0
+    total = 0
+    for pattern, word in patterns:
+        text, count = pattern.subn(word, text)
+        total += count
+    return text, total

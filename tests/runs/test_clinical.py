@@ -593,14 +593,19 @@ def test_credentialed_run_holds_no_text(mimic_folder, tmp_path):
 
 
 def test_published_numbers_on_mimic(mimic_folder):
-    """The paper's numbers stand beside its embeddings on MIMIC."""
+    """The paper's numbers stand beside its embeddings on MIMIC, with a note where the swap is another."""
     from swapbias.runs.conclusion import expected_numbers
 
-    notes = load_notes(NoteOptions(data=str(mimic_folder)), 0)
-    known = expected_numbers("phenotype_fairness", notes, "ClinicalBERT+svm")
+    settings = NoteOptions(data=str(mimic_folder), table="published")
+    known = expected_numbers("phenotype_fairness", load_notes(settings, 0), "ClinicalBERT+svm")
     key = ("phenotyping", "original", "flip_rate", "female and male", "phenotype", "alcohol_abuse")
     assert (known[key].value, known[key].note) == ("0.07", "male higher")
     assert known[("leakage", "neutralised", "leakage_uar", "gender", "all", "")].value == "0.33"
+    for table in ("resolved", "paper"):
+        notes = load_notes(replace(settings, table=table), 0)
+        other = expected_numbers("phenotype_fairness", notes, "ClinicalBERT+svm")[key]
+        assert (other.value, other.note.partition(";")[0]) == ("0.07", "male higher")
+        assert "the paper swapped otherwise" in other.note
 
 
 def test_built_mimic(mimic_folder, tmp_path):

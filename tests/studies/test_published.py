@@ -24,16 +24,11 @@ def test_value_and_bound_of_a_key(tmp_path, monkeypatch):
     write_rows(
         tmp_path, monkeypatch, f"{key},0.2,,,Table 1,,,printed", f"{key},,<0.01,,text,,,bound"
     )
-    (number,) = published_for("any", "org/M").values()
+    (number,) = published_for("any", "M").values()
     assert number == Published(
-        "0.2", "<0.01", source="Table 1; text", origin="value printed, p_value bound"
+        "0.2", "<0.01", source="Table 1; text", value_origin="printed", p_value_origin="bound"
     )
-    assert [number.origin_of(name) for name in ("value", "p_value", "effect_size")] == [
-        "printed",
-        "bound",
-        "",
-    ]
-    assert Published("0.2", origin="printed").origin_of("value") == "printed"
+    assert not number.is_recomputed
 
 
 @pytest.mark.parametrize(
@@ -90,11 +85,14 @@ def test_origins_of_the_package():
         ("gendered_stigma", "roberta-large + lab/lora", None),
         ("gendered_stigma", "roberta-large (4bit)", None),
         ("gendered_stigma", "lab/roberta-large-finetuned", None),
+        ("gendered_stigma", "lab/roberta-large", None),
+        ("phenotype_fairness", "lab/bert-base-cased", None),
         ("occupation_sentiment", "bert-base-uncased", None),
     ],
 )
 def test_models_of_papers(study, model, called):
-    """A model joins printed numbers by an alias; an adapter, a quantization or a finetuned variant does not."""
+    """A model joins printed numbers by an alias; an adapter, a quantization, a finetuned
+    variant or a namesake of another owner does not."""
     paper_model = find_model(study, model)
     assert (paper_model and paper_model.model) == called
     rows = [row for row in published_rows(study) if row["model"] == called]
