@@ -9,8 +9,6 @@ from typing import Any
 from swapbias.findings import Finding, terms
 from swapbias.studies import load_corpus, paper, paper_models, published as paper_numbers
 
-THIS_RUN = "this run"
-"""What the numbers of a run are called where there is no other run."""
 NOTHING = "–"
 """A cell without a number."""
 _DIMENSIONS = {
@@ -123,7 +121,7 @@ def tables_of_page(findings: Sequence[Finding], items: Mapping[str, Any]) -> lis
     filled = []
     for study in dict.fromkeys(finding.study for finding in findings):
         if paper.load_paper(study).tables:
-            filled += fill_tables(study, models_in(findings, items, study, THIS_RUN))
+            filled += fill_tables(study, models_in(findings, items, study, paper.THIS_RUN))
     return filled
 
 

@@ -43,7 +43,7 @@ def paper_tables(results: Sequence[Results]) -> list[PaperTable]:
 
 
 def models_of_runs(results: Sequence[Results], study: str) -> list[paper.PaperRun]:
-    """Return each model of runs, labelled with its run where there are several.
+    """Return each model of runs, labelled with its run where there are several, and with its limit of prompts.
 
     Args:
         results: finished runs.
@@ -52,10 +52,12 @@ def models_of_runs(results: Sequence[Results], study: str) -> list[paper.PaperRu
     models = []
     folders = Counter(entry.name for entry in results)
     for number, entry in enumerate(results, 1):
-        label = "this run"
+        label = paper.THIS_RUN
         if len(results) > 1:
             name = without_controls(entry.name)
             label = f"run {name}" if folders[entry.name] == 1 else f"run {name} ({number})"
+        if limit := entry.manifest["settings"].get("limit"):
+            label = f"{label}, limit {limit}"
         models += models_in(entry.found, entry.items, study, label)
     return models
 

@@ -33,6 +33,8 @@ from swapbias.studies.published import published_rows
 from swapbias.studies.toml_lines import KeyPath
 
 PAPER_FILE = "paper.toml"
+THIS_RUN = "this run"
+"""The name of a run's numbers where there is no other run."""
 Dimension = Literal["model", "experiment", "subset", "contrast", "slice_value"]
 Quantity = Literal["value", "p_value", "effect_size", "stars", "higher_group", "n", "interval"]
 _NAME = r"^[a-z0-9]+(_[a-z0-9]+)*$"

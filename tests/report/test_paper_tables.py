@@ -232,7 +232,7 @@ def test_tables_of_a_run(audits, real_masked_model, tmp_path):
     assert files >= {f"{STUDY}-table_{number}.{form}" for number in "34" for form in TABLE_FORMS}
     assert not any(str(tmp_path) in path.read_text() for path in (tmp_path / "tables").iterdir())
     text = (tmp_path / "tables" / f"{STUDY}-table_4.csv").read_text()
-    assert "mini-mlm,all,this run," in text
+    assert 'mini-mlm,all,"this run, limit 40",' in text
     assert "RoBERTa,all,printed,0.1343,0.0354,0.0000,***,0.9906" in text
     page = (run / "report.html").read_text()
     assert "The paper's tables" in page
@@ -241,7 +241,7 @@ def test_tables_of_a_run(audits, real_masked_model, tmp_path):
     both = ["tables", str(run), str(tmp_path / "second"), "--out", str(tmp_path / "both")]
     assert CliRunner().invoke(app, both).exit_code == 0
     text = (tmp_path / "both" / f"{STUDY}-table_4.csv").read_text()
-    assert re.findall("mini-mlm,all,(run [a-z]+)", text) == ["run run", "run second"]
+    assert re.findall('mini-mlm,all,"(run [a-z]+), limit 40"', text) == ["run run", "run second"]
     credentialed.mark(run)
     done = CliRunner().invoke(app, ["tables", str(run), "--out", str(tmp_path / "held")])
     assert done.exit_code == 0, done.output
