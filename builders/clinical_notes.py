@@ -12,6 +12,7 @@ from swapbias.notes import (
     augmentation,
     in_regime,
     kind_of_folder,
+    load,
     local_notes,
     note_rows,
     note_tables,
@@ -21,6 +22,8 @@ from swapbias.notes import (
     with_genders,
 )
 from swapbias.studies import DOUBTFUL, PLACEBO_COLUMNS, Config, declared_corpus
+
+_USUAL_TABLE = "resolved"
 
 
 @cache
@@ -59,9 +62,10 @@ ROWS = {
 
 
 def _local_configs(
-    kind: str, phenotypes: Sequence[str], notes: Callable[[], Notes]
+    kind: str, phenotypes: Sequence[str], notes: Callable[[], Notes], table: str
 ) -> tuple[Config, ...]:
     """Phenotype x regime, and the pairs, of notes of the user's, which are read when rows are asked for."""
+    swapped_by = "" if table == _USUAL_TABLE else f", swapped by the table {table}"
     trained, pairs, wordings = (
         CORPUS.config(name) for name in ("depression-original", "pairs", "pairs_wordings")
     )
@@ -69,13 +73,13 @@ def _local_configs(
         replace(
             trained,
             name=f"{phenotype}-{regime}",
-            description=f"{kind} notes, the training notes {regime}",
+            description=f"{kind} notes, the training notes {regime}{swapped_by}",
             rows=partial(_regime, notes, phenotype, regime),
         )
         for phenotype in phenotypes
         for regime in augmentation.REGIMES
     )
-    description = f"{kind} test notes in both genders"
+    description = f"{kind} test notes in both genders{swapped_by}"
     columns = (*augmentation.PAIR_COLUMNS, DOUBTFUL)
     own_pairs = replace(
         pairs, description=description, rows=lambda: notes().pairs(), columns=columns
@@ -89,31 +93,34 @@ def _local_configs(
     return (*regimes, own_pairs, own_wordings)
 
 
-def _labelled(kind: str, folder: Path) -> Notes:
+def _labelled(kind: str, folder: Path, table: str) -> Notes:
+    """Read labelled notes, with the swapper of a table; the gender of a note is read in any case by its context."""
     from swapbias.swapping import Swapper  # numpy and pyarrow, which listing corpora does not need
 
-    swapper = Swapper(whose="patient")
-    return Notes(kind, tuple(with_genders(local_notes(folder), swapper)), swapper)
+    reader = Swapper(whose="patient")
+    rows = with_genders(local_notes(folder), reader)
+    return Notes(kind, tuple(rows), load.swapper_of(table))
 
 
-def _of_mimic(kind: str, folder: Path) -> Notes:
+def _of_mimic(kind: str, folder: Path, table: str) -> Notes:
     """The notes of MIMIC-III by their annotations, those of MIMIC-IV by the codes of their admission.
 
     Raises:
         UpstreamMissingError: neither lies in the folder; all notes can still be built.
     """
     try:
-        return _labelled(kind, folder)
+        return _labelled(kind, folder, table)
     except UsageError as error:
         raise UpstreamMissingError(str(error)) from error
 
 
-def _local(folder: Path) -> tuple[Config, ...]:
+def _local(folder: Path, table: str = _USUAL_TABLE) -> tuple[Config, ...]:
     """Configs of a folder: all notes of a MIMIC, streamed; regimes and pairs of the labelled ones."""
+    load.swapper_of(table)  # an unknown table is refused before notes are read
     kind = kind_of_folder(folder)
     if kind == note_rows.OWN:
-        notes = _labelled(kind, folder)
-        return _local_configs(kind, notes.phenotypes, lambda: notes)
+        notes = _labelled(kind, folder, table)
+        return _local_configs(kind, notes.phenotypes, lambda: notes, table)
     all_notes = Config(
         kind,
         "All notes with the patient's gender",
@@ -123,8 +130,8 @@ def _local(folder: Path) -> tuple[Config, ...]:
         split="train",
         write_arrow=partial(stored_rows, tables=note_tables(folder)),
     )
-    labelled = cache(partial(_of_mimic, kind, folder))
-    return (all_notes, *_local_configs(kind, note_rows.PHENOTYPES, labelled))
+    labelled = cache(partial(_of_mimic, kind, folder, table))
+    return (all_notes, *_local_configs(kind, note_rows.PHENOTYPES, labelled, table))
 
 
 CORPUS = declared_corpus(note_rows.NAME, ROWS, local=_local)

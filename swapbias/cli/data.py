@@ -119,17 +119,26 @@ def build(
     data: Annotated[
         Path | None, ui.option("Your notes (MIMIC-III, MIMIC-IV-Note, own CSV).")
     ] = None,
+    table: Annotated[
+        str, ui.option("Words swapped in your notes: resolved, paper or published.")
+    ] = "",
 ) -> None:
     """Write corpora for datasets.load_dataset."""
     from swapbias.hub import datasets
 
+    if table and data is None:
+        raise UsageError("--table is of notes of yours, and none are named. Add --data.")
     names = names or _all_corpora(read_folders=data is not None)
     for name in names:
         studies.load_corpus(name)  # an unknown name is refused before anything is written
     stopped = f"Stopped. Corpora that are whole stay in {folder}: the same command builds all."
     with ui.stoppable(stopped):
         for name in names:
-            corpus = catalogue.local_corpus(name, data) if data else studies.load_corpus(name)
+            corpus = (
+                catalogue.local_corpus(name, data, table=table)
+                if data
+                else studies.load_corpus(name)
+            )
             for config in datasets.build(corpus, folder):
                 if config.reason:
                     ui.show(f"{name} {config.config}: left out: {config.reason}")

@@ -6,7 +6,7 @@ from os import PathLike
 from pathlib import Path
 
 from swapbias import swapping
-from swapbias.errors import UsageError, listed
+from swapbias.errors import UsageError, listed, unknown_name
 from swapbias.files import SUFFIXES
 from swapbias.models.clinical import NoteOptions
 from swapbias.notes.annotations import labelled_notes
@@ -29,6 +29,8 @@ from swapbias.studies import column, config_rows
 
 MIMIC3 = "mimic3"
 MIMIC4 = "mimic4"
+TABLES = ("resolved", "paper", "published")
+"""The words that are swapped in notes: by context, as the paper lists them, or as its code does."""
 _TEST_SHARE = 3  # one subject in so many, where own notes name no split
 _REQUIRED_COLUMNS = ("text", "label")
 # hadm_id is a column of MIMIC: rows that have it are taken to be made from it.
@@ -285,7 +287,7 @@ def load_notes(
         UsageError: nothing in the folder that can be read or tested.
         ValueError: broken notes.
     """
-    swapper = _swapper_of(settings.table)
+    swapper = swapper_of(settings.table)
     if settings.data is None:
         rows = [
             row for phenotype in PHENOTYPES for row in config_rows(corpus, f"{phenotype}-original")
@@ -315,8 +317,17 @@ def load_notes(
     )
 
 
-def _swapper_of(table: str) -> "swapping.Swapper":
-    """Return what makes the other versions of notes, by the words that are swapped."""
+def swapper_of(table: str) -> "swapping.Swapper":
+    """Return what makes the other versions of notes.
+
+    Args:
+        table: the words that are swapped, a name of ``TABLES``.
+
+    Raises:
+        UsageError: no such table.
+    """
+    if table not in TABLES:
+        raise unknown_name("table of notes", table, TABLES)
     if table == "published":
         return swapping.PublishedSwapper()
     return swapping.Swapper(table, whose="patient")

@@ -207,22 +207,29 @@ def metric_path(name: str) -> str:
     return str(files("swapbias.metrics") / name)
 
 
-def local_corpus(name: str, folder: "str | PathLike[str]") -> Corpus:
+def local_corpus(name: str, folder: "str | PathLike[str]", *, table: str = "") -> Corpus:
     """Return the corpus with configs of a folder of the user's (MIMIC, own notes).
 
     Args:
         name: the name of the corpus.
         folder: a folder of notes.
+        table: the words that are swapped in notes (``notes.load.TABLES``); blank: the usual ones.
 
     Raises:
-        UsageError: it reads no folder.
+        UsageError: it reads no folder, or there is no such table.
     """
     corpus = load_corpus(name)
     if corpus.local is None:
         able = [reader for reader in corpora() if corpus_declaration(reader).reads_folders]
         raise UsageError(f"{name} reads no folder, expected {listed(able)}. Drop -M data.")
     title = f"{name}, made from a folder of one's own"
-    return replace(corpus, configs=corpus.local(Path(folder)), title=title, licence="other")
+    options = {}
+    if table:
+        title = f"{title}, swapped by the table {table}"
+        options["table"] = table
+    return replace(
+        corpus, configs=corpus.local(Path(folder), **options), title=title, licence="other"
+    )
 
 
 def config_rows(corpus: Corpus | str, config: str, *, download: bool = True) -> Sequence[Row]:

@@ -182,8 +182,9 @@ class Corpus:
     """By name the functions that read its word lists."""
     released: tuple[Released, ...] = ()
     """Outputs that the authors of the study released."""
-    local: Callable[[Path], tuple[Config, ...]] | None = None
-    """A function that makes the configs from a folder of the user's (MIMIC, own notes); None: it reads no folder."""
+    local: Callable[..., tuple[Config, ...]] | None = None
+    """A function that makes the configs from a folder of the user's (MIMIC, own notes), and by ``table`` with other
+    words swapped; None: it reads no folder."""
     calculated_tables: Mapping[str, CalculateTable] = field(default_factory=dict)
     """By name the functions that calculate tables of the paper of which a cell is no single finding: of the models of
     runs (``studies.paper.PaperRun``) the header and the lines, whose first two cells are model and numbers."""
@@ -214,7 +215,7 @@ def declared_corpus(
     study: Study | str | None = STUDY_FILE,
     lexicons: Mapping[str, Callable[[], Lexicon]] | None = None,
     released: tuple[Released, ...] = (),
-    local: Callable[[Path], tuple[Config, ...]] | None = None,
+    local: Callable[..., tuple[Config, ...]] | None = None,
     calculated_tables: Mapping[str, CalculateTable] | None = None,
 ) -> Corpus:
     """Return the corpus that ``corpus.toml`` in its folder declares (``DeclaredCorpus``).

@@ -43,6 +43,7 @@ WRONG = [
     "export foo x --out o", "export lm-eval nosuch --out o", "swap nothere.csv --out o", "swap empty.csv --out o",
     "swap latin.csv --out o", "swap quote.csv --out o", "swap cut.jsonl --out o", "swap cut.parquet --out o",
     "swap one.csv --column zz --out o", "swap one.csv --table nosuch --out o", "build nosuch --out b",
+    "build clinical_notes --table paper --out b", "build clinical_notes --data one.csv --table nosuch --out b",
     "reproduce nosuch", "study new folder/../study", "study check nothere", "study test nothere",
     "study push folder a/b --dry-run", "study push study a/b --dry-run", "push foo --namespace x",
     "pull foo x --out y", "share folder --results a/b",

@@ -630,6 +630,31 @@ def test_built_mimic(mimic_folder, tmp_path):
     assert set(data["gender"]) <= {"female", "male", ""}
 
 
+def test_built_notes_swapped_as_published(tmp_path):
+    """Notes are built with the swap of the released code: one way, bare F and M in any case."""
+    text = "She is 45 F, Temp 98 F. His son visits her."
+    notes = pd.DataFrame({"text": [text] * 2, "label": [1, 0], "split": ["train", "test"]})
+    notes.assign(gender="F").to_csv(tmp_path / "notes.csv", index=False)
+    expected = {
+        "": "He is 45 M, Temp 98 F. His son visits him.",
+        "paper": "He is 45 F, Temp 98 F. His son visits his.",
+        "published": "he is 45 M, Temp 98 M. His son visits his.",
+    }
+    for table, swapped in expected.items():
+        corpus = local_corpus("clinical_notes", tmp_path / "notes.csv", table=table)
+        pair = [row["text"] for row in corpus.config("pairs").rows()]
+        assert pair == [text, swapped], table
+        trained = [row["text"] for row in corpus.config("own-swapped").rows()]
+        assert trained == [swapped, text]
+        assert corpus.title.endswith(f"by the table {table}" if table else "one's own")
+        folder = tmp_path / (table or "usual")
+        list(building.build(corpus, folder))
+        card = (folder / "clinical_notes" / "README.md").read_text()
+        assert ("swapped by the table" in card) == bool(table)
+    with pytest.raises(UsageError, match="Unknown table of notes 'race': expected one of resolved"):
+        local_corpus("clinical_notes", tmp_path / "notes.csv", table="race")
+
+
 def test_streamed_notes(tmp_path, monkeypatch):
     """Streamed notes fill several files, and none is missing."""
     from datasets import load_dataset
