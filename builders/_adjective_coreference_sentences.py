@@ -19,8 +19,15 @@ _PRONOUNS = {
 }
 _GENDERED = frozenset(("he", "him", "his", "himself", "she", "her", "hers", "herself"))
 _MARKED = re.compile(r"\[([^\]]+)\]")
+# Words before which "an" stands: of those with a vowel not "unique", "useful", "European"; and those with a silent h.
+_AFTER_AN = re.compile(
+    r"(?!eu|one\b|once|ubiq|uni(?![dmnr])|us[aeu]|ut[io])[aeiou]|honest|hono|hour|heir",
+    re.IGNORECASE,
+)
 _ARTICLE = re.compile(r"^(the|an?) ", re.IGNORECASE)
 OTHER_GENDER = {"male": "female", "female": "male"}
+Condition = dict[str, str]
+"""A name, and the adjective before the occupation of each stereotype; blank for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +85,7 @@ def insert_adjective(text: str, noun: str, adjective: str) -> str:
     before = text[: mention.start()]
     article = re.search(r"\b(a)n?( )$", before, re.IGNORECASE)
     if article:
-        before = f"{before[: article.end(1)]}{'n' if adjective[0] in 'aeiou' else ''} "
+        before = f"{before[: article.end(1)]}{'n' if _AFTER_AN.match(adjective) else ''} "
     return f"{before}{adjective} {text[mention.start() :]}"
 
 
@@ -113,7 +120,7 @@ def stereotypes() -> dict[str, str]:
     return {row["occupation"]: row["stereotype"] for row in rows}
 
 
-def conditions() -> list[dict[str, str]]:
+def conditions() -> list[Condition]:
     """Each with the adjective that is associated with men and the one with women; blank where there is none."""
     return read_table(FOLDER / "adjectives.csv", ("condition", *GENDERS), optional=GENDERS)
 

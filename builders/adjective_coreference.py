@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from pathlib import Path
 
+from swapbias.builders._adjective_coreference_file import read_adjectives
 from swapbias.builders._adjective_coreference_original import original_sentences
 from swapbias.builders._adjective_coreference_released import released
 from swapbias.builders._adjective_coreference_sentences import (
@@ -10,6 +12,7 @@ from swapbias.builders._adjective_coreference_sentences import (
     MODES,
     NAME,
     SIDES,
+    Condition,
     Sentence,
     conditions,
     key_aliases,
@@ -63,9 +66,14 @@ def _row(sentence: Sentence, side: str, condition: dict[str, str], mode: str) ->
     }
 
 
-def _prompts(sentences: Callable[[], Iterable[Sentence]], mode: str) -> Iterator[dict[str, str]]:
+def _prompts(
+    sentences: Callable[[], Iterable[Sentence]],
+    mode: str,
+    read_conditions: Callable[[], Iterable[Condition]] = conditions,
+) -> Iterator[dict[str, str]]:
+    """Yield both versions of sentences under each condition."""
     whole = list(sentences())
-    for condition in conditions():
+    for condition in read_conditions():
         for sentence in whole:
             for side in SIDES:
                 yield _row(sentence, side, condition, mode)
@@ -92,9 +100,20 @@ ROWS = {
     for name, sentences in _SENTENCES.items()
     for mode in MODES
 }
+
+
+def _rows_with(path: Path) -> dict[str, Callable[[], Iterable[dict[str, str]]]]:
+    """Return the function that makes the rows of each config with the adjectives of a file."""
+    own_conditions = read_adjectives(path)
+    return {
+        name: partial(rows, read_conditions=lambda: own_conditions) for name, rows in ROWS.items()
+    }
+
+
 CORPUS = declared_corpus(
     NAME,
     ROWS | {"wino_style-stereotype_wordings": partial(_reworded, "stereotype")},
     study=declared_study(NAME, aliases=key_aliases()),
     released=tuple(released()),
+    with_adjectives=_rows_with,
 )

@@ -75,7 +75,17 @@ _GENERIC_PATH = r"(/(v[0-9]+[a-z0-9]*|api|openai|inference|compatible-mode|compa
 # Prices that a user agreed with a provider are never published.
 _UNSHARED_KEYS = ("price_in", "price_out")
 # Keys whose values may be a path.
-_PATH_KEYS = ("model", "model_id", "adapter", "classifier", "judge", "scorer", "embeddings", "log")
+_PATH_KEYS = (
+    "model",
+    "model_id",
+    "adapter",
+    "classifier",
+    "judge",
+    "scorer",
+    "embeddings",
+    "adjectives",
+    "log",
+)
 _ADDRESS_KEYS = ("base_url", "own_address")
 # Names of files that every run writes: they are not private where the user's notes have one of them.
 _FILES_OF_RUNS = ("findings.csv", "findings.parquet", "lexicon_coverage.csv")

@@ -380,7 +380,7 @@ def part_scorer(spec: Mapping[str, Any]) -> cluster.Work:
         run.open_studies()
     settings = Settings.from_manifest(manifest["settings"])
     tasks, _ = plan.plan_tasks(settings, kind=plan.kind_of_manifest(manifest, settings))
-    if manifest_entries.fingerprints(tasks) != manifest["corpora"]:
+    if manifest_entries.fingerprints(tasks, settings) != manifest["corpora"]:
         raise UsageError(
             f"The worker on {machine} has other prompts or word lists. Install the same everywhere."
         )

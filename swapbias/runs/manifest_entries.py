@@ -4,10 +4,12 @@ import platform
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from swapbias import __version__, studies
 from swapbias.errors import library_versions
+from swapbias.files import file_sha256
 from swapbias.runs.settings import Settings
 from swapbias.runs.task import Skipped, Task
 from swapbias.studies import own_studies, tables
@@ -32,7 +34,7 @@ def plan_manifest(
         "started": now(),
         "versions": {"python": platform.python_version(), **library_versions(_VERSIONS)},
         "settings": settings.saved(),
-        "corpora": fingerprints(tasks),
+        "corpora": fingerprints(tasks, settings),
         "skipped": [asdict(entry) for entry in skipped],
         "credentialed": any(task.credentialed for task in tasks),
     }
@@ -51,19 +53,30 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def fingerprints(tasks: Sequence[Task]) -> list[dict[str, Any]]:
+def fingerprints(tasks: Sequence[Task], settings: Settings) -> list[dict[str, Any]]:
     """Return what each task reads.
 
     Args:
         tasks: the tasks of an audit.
+        settings: the settings of the audit.
 
     Returns:
-        Entries of a manifest: corpus, configs, row count, sha256 of the rows and of the word lists.
+        Entries of a manifest: corpus, configs, row count, sha256 of the rows, of the user's adjectives and of the
+        word lists.
     """
-    return [_fingerprint(task) for task in tasks]
+    return [_fingerprint(task, settings) for task in tasks]
 
 
-def _fingerprint(task: Task) -> dict[str, Any]:
+def reads_adjectives(study: str) -> bool:
+    """Return whether the prompts of a study can have adjectives of the user's own.
+
+    Args:
+        study: its name.
+    """
+    return studies.load_corpus(study).with_adjectives is not None
+
+
+def _fingerprint(task: Task, settings: Settings) -> dict[str, Any]:
     """Return the entry of a manifest for the rows of a task."""
     entry: dict[str, Any] = {
         "corpus": task.experiment.reads.notes.corpus or task.study.name,
@@ -73,6 +86,8 @@ def _fingerprint(task: Task) -> dict[str, Any]:
     if task.n_available:
         entry["of"] = task.n_available
     entry["sha256"] = tables.fingerprint(task.rows[: task.n_prompts])
+    if settings.adjectives and reads_adjectives(task.study.name):
+        entry["adjectives_sha256"] = file_sha256(Path(settings.adjectives))
     beside = task.rows[task.n_prompts :]
     if beside:
         entry["beside"] = tables.fingerprint(beside)

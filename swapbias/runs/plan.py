@@ -21,7 +21,7 @@ from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
 from swapbias.notes import Notes, load_notes
 from swapbias.privacy import manifest_redaction
-from swapbias.runs.manifest_entries import fingerprints
+from swapbias.runs.manifest_entries import fingerprints, reads_adjectives
 from swapbias.runs.settings import Settings
 from swapbias.runs.task import Skipped, Task
 from swapbias.runs.task_rows import distinct, expanded, unreadable, with_notes, with_prompts
@@ -71,6 +71,7 @@ def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Tas
     if not planning.tasks:
         _refuse_model(skipped, kind, usual)
     _refuse_unread_settings(requested, planning.tasks)
+    _refuse_unread_adjectives(settings, planning.tasks)
     return planning.tasks, skipped
 
 
@@ -174,6 +175,14 @@ def _refuse_unread_settings(requested: Sequence[Kind], tasks: Sequence[Task]) ->
             raise UsageError(
                 f"Settings of {kind.name} models are read by {names}. Name it as well."
             )
+
+
+def _refuse_unread_adjectives(settings: Settings, tasks: Sequence[Task]) -> None:
+    """Refuse a file of adjectives, with a UsageError, where no task puts any into its sentences."""
+    if settings.adjectives and not any(reads_adjectives(task.study.name) for task in tasks):
+        raise UsageError(
+            "-M adjectives is read by adjective_coreference. Name it with --study adjective_coreference."
+        )
 
 
 def _refuse_unread_weights(settings: Settings) -> None:
@@ -345,8 +354,10 @@ def reads_installed(manifest: Mapping[str, Any]) -> bool:
         manifest: the manifest of the run.
     """
     settings = Settings.from_manifest(manifest["settings"])
+    if settings.adjectives:
+        return False  # its prompts have the user's adjectives
     tasks, _ = plan_tasks(settings, kind=kind_of_manifest(manifest, settings))
-    return fingerprints(tasks) == list(manifest["corpora"])
+    return fingerprints(tasks, settings) == list(manifest["corpora"])
 
 
 def kind_of_manifest(manifest: Mapping[str, Any], settings: Settings) -> str | None:

@@ -53,6 +53,11 @@ class Settings(Request):
             saved[options_class.key] = {name: getattr(options, name) for name in names}
         return saved
 
+    @property
+    def adjectives(self) -> str | None:
+        """File of the user's adjectives; None: those of the study."""
+        return self.of(WordOptions).adjectives
+
     @classmethod
     def from_manifest(cls, saved: Any, api_key_env: str | None = None) -> "Settings":
         """Return the settings of a manifest, which may be anybody's.
@@ -99,6 +104,17 @@ class PromptOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
+class WordOptions(Options):
+    """Words of the user's own for the sentences of studies."""
+
+    key: ClassVar[str] = "words"
+    """The name of these settings in files and manifests."""
+
+    adjectives: Annotated[model_options.Place | None, Use(place=True)] = None
+    """Your adjectives for adjective_coreference: one a line, or columns male, female (CSV)."""
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
 class StoreOptions(Options):
     """Settings of the store that a run is written to."""
 
@@ -110,8 +126,8 @@ class StoreOptions(Options):
 
 
 def option_classes() -> tuple[Any, ...]:
-    """Return the classes of settings of models: of their weights, and of each kind that has any."""
-    return (LoadOptions, *(kind.options for kind in kinds() if kind.options))
+    """Return the classes of settings that a manifest has: of weights, of each kind of model, of the user's words."""
+    return (LoadOptions, *(kind.options for kind in kinds() if kind.options), WordOptions)
 
 
 def setting_classes() -> tuple[Any, ...]:

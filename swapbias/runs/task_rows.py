@@ -11,7 +11,15 @@ from swapbias.models import kind_of
 from swapbias.notes import AS_TRAINED, Notes
 from swapbias.runs.settings import Settings
 from swapbias.runs.task import Task
-from swapbias.studies import Experiment, Row, column, own_studies, row_check
+from swapbias.studies import (
+    Corpus,
+    Experiment,
+    Row,
+    catalogue,
+    column,
+    own_studies,
+    row_check,
+)
 
 _MOST_PLACEBO = 5_000  # rows in other wordings that are read for an experiment
 _MOST_CALLS = 8_000  # of a model, for an experiment that is slow and that nobody named
@@ -71,7 +79,8 @@ def with_prompts(task: Task, settings: Settings, *, slow: bool) -> Task:
         slow: read a part of the prompts alone.
     """
     experiment = task.experiment
-    tables_of_configs = [studies.config_rows(task.study.name, name) for name in task.configs]
+    corpus = _corpus(task.study.name, settings)
+    tables_of_configs = [studies.config_rows(corpus, name) for name in task.configs]
     is_usual = task.configs == experiment.reads.configs
     if task.study.name not in own_studies():
         all_rows = [*chain.from_iterable(tables_of_configs)]
@@ -98,6 +107,14 @@ def with_prompts(task: Task, settings: Settings, *, slow: bool) -> Task:
         n_prompts=len(rows),
         n_available=n_available if is_part else 0,
     )
+
+
+def _corpus(name: str, settings: Settings) -> Corpus:
+    """Return the corpus of a study, with the user's adjectives where it has any and a file of them is given."""
+    corpus = studies.load_corpus(name)
+    if settings.adjectives and corpus.with_adjectives:
+        return catalogue.corpus_with_adjectives(name, settings.adjectives)
+    return corpus
 
 
 def _of_experiment(rows: Iterable[Row], experiment: Experiment) -> list[Row]:

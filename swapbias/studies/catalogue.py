@@ -232,6 +232,27 @@ def local_corpus(name: str, folder: "str | PathLike[str]", *, table: str = "") -
     )
 
 
+def corpus_with_adjectives(name: str, path: "str | PathLike[str]") -> Corpus:
+    """Return the corpus with the adjectives of a file of the user's in its sentences.
+
+    Args:
+        name: the name of the corpus.
+        path: the path of the file.
+
+    Raises:
+        UsageError: the corpus has no adjectives, or there is no such file.
+        ValueError: a line of the file is wrong.
+    """
+    corpus = load_corpus(name)
+    if corpus.with_adjectives is None:
+        raise UsageError(f"{name} has no adjectives to replace. Drop the file of adjectives.")
+    rows = corpus.with_adjectives(Path(path))
+    configs = [
+        replace(config, rows=rows.get(config.name, config.rows)) for config in corpus.configs
+    ]
+    return replace(corpus, configs=tuple(configs))
+
+
 def config_rows(corpus: Corpus | str, config: str, *, download: bool = True) -> Sequence[Row]:
     """Make the rows of a config of a corpus.
 

@@ -28,6 +28,10 @@ from swapbias.studies.tables import Lexicon
 CalculateTable = Callable[[Sequence[Any]], tuple[Sequence[str], Sequence[Sequence[str]]]]
 
 
+# by the name of a config the function that makes its rows
+RowMakers = Mapping[str, Callable[[], Iterable[Row]]]
+
+
 @dataclass(frozen=True, slots=True)
 class Config:
     """One table of a corpus."""
@@ -185,6 +189,9 @@ class Corpus:
     local: Callable[..., tuple[Config, ...]] | None = None
     """A function that makes the configs from a folder of the user's (MIMIC, own notes), and by ``table`` with other
     words swapped; None: it reads no folder."""
+    with_adjectives: Callable[[Path], RowMakers] | None = None
+    """A function that reads a file of the user's adjectives, and gives by config what makes its rows with them; None:
+    it has no adjectives."""
     calculated_tables: Mapping[str, CalculateTable] = field(default_factory=dict)
     """By name the functions that calculate tables of the paper of which a cell is no single finding: of the models of
     runs (``studies.paper.PaperRun``) the header and the lines, whose first two cells are model and numbers."""
@@ -216,6 +223,7 @@ def declared_corpus(
     lexicons: Mapping[str, Callable[[], Lexicon]] | None = None,
     released: tuple[Released, ...] = (),
     local: Callable[..., tuple[Config, ...]] | None = None,
+    with_adjectives: Callable[[Path], RowMakers] | None = None,
     calculated_tables: Mapping[str, CalculateTable] | None = None,
 ) -> Corpus:
     """Return the corpus that ``corpus.toml`` in its folder declares (``DeclaredCorpus``).
@@ -229,6 +237,7 @@ def declared_corpus(
         lexicons: the functions that read its word lists, by name.
         released: outputs that the authors of the study released.
         local: a function that makes the configs from a folder of the user's.
+        with_adjectives: a function that gives, for a file of the user's adjectives, what makes the rows with them.
         calculated_tables: the functions that calculate tables of the paper, by name.
 
     Raises:
@@ -259,6 +268,7 @@ def declared_corpus(
         lexicons=lexicons or {},
         released=released,
         local=local,
+        with_adjectives=with_adjectives,
         calculated_tables=calculated_tables or {},
     )
 

@@ -64,6 +64,9 @@ def test_no_sentence_is_of_winobias(occupation_sentences, upstream):
         ("An accountant met a cook.", "accountant", "dry", "A dry accountant met a cook."),
         ("A cook met an editor.", "cook", "intelligent", "An intelligent cook met an editor."),
         ("An editor met a cook.", "editor", "organized", "An organized editor met a cook."),
+        ("A cook met an editor.", "editor", "useful", "A cook met a useful editor."),
+        ("A cook met an editor.", "editor", "unimportant", "A cook met an unimportant editor."),
+        ("A cook met an editor.", "cook", "Honest", "An Honest cook met an editor."),
         ("The auditor met the editor.", "editor", "mean", "The auditor met the mean editor."),
         (
             "The construction worker sat.",

@@ -78,8 +78,9 @@ def edited(run, folder, **changes):
 
 def limited(run, folder, limit):
     settings = run.manifest()["settings"] | {"limit": limit}
-    tasks, _ = plan_tasks(Settings.from_manifest(settings), kind="classifier")
-    run = edited(run, folder, settings=settings, corpora=fingerprints(tasks))
+    whole_settings = Settings.from_manifest(settings)
+    tasks, _ = plan_tasks(whole_settings, kind="classifier")
+    run = edited(run, folder, settings=settings, corpora=fingerprints(tasks, whole_settings))
     prompt_ids = {row["prompt_id"] for task in tasks for row in task.rows}
     for path in (folder / "items").glob("*.parquet"):
         rows = pq.read_table(path)

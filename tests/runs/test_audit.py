@@ -542,7 +542,7 @@ def test_causal_model(tmp_path):
         Settings(model=settings.model, studies=("social_distance",))
     )  # as it says
     assert [(task.n_prompts, task.n_available) for task in whole] == [(part.n_available, 0)]
-    entry = next(one for one in fingerprints(tasks) if one["corpus"] == "social_distance")
+    entry = next(one for one in fingerprints(tasks, settings) if one["corpus"] == "social_distance")
     assert (entry["rows"], entry["of"]) == (part.n_prompts, part.n_available)  # for the card
     sentence = skipped_note(skipped, {"causal"})
     assert "3 masked" in sentence
