@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from swapbias.report.charts import LOOKS, STYLE
+from swapbias.report.explanation_figure import draw_explanation
 from swapbias.report.finding_names import safe_line
 from swapbias.studies import corpus_dir, paper, paper_figures_declared as declared_figures
 
@@ -71,6 +72,7 @@ def draw_figure(
         "sorted": _sorted,
         "shares": _shares,
         "bars": _bars,
+        "explanation": draw_explanation,
     }
     return kinds[entry.kind](study, entry, models)
 

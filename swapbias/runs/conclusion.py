@@ -14,7 +14,7 @@ from swapbias.findings import Finding
 from swapbias.models.clinical import NoteOptions, explain_mismatched
 from swapbias.notes import Notes
 from swapbias.runs.manifest_entries import now
-from swapbias.runs.results import Items, Results, write_results
+from swapbias.runs.results import EXPLAINED, Items, Results, write_results
 from swapbias.runs.run import SCORES, SHA256
 from swapbias.runs.score_notes import describe_repeated, describe_same_inputs, describe_unread
 from swapbias.runs.scored_task import ScoredTask, as_read
@@ -22,7 +22,6 @@ from swapbias.runs.scoring import Scoring
 from swapbias.runs.settings import Settings
 from swapbias.studies import load_study, paper_models, published as paper_numbers
 
-EXPLAINED = "explanations.json"
 """File of notes whose words are weighed."""
 
 

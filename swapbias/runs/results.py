@@ -1,7 +1,7 @@
 """Results of a run: its findings, and all of it as files, also where a stranger wrote them."""
 
 from collections import UserDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,15 @@ import pandas as pd
 from swapbias import findings, privacy
 from swapbias.errors import UsageError, need, notes_read
 from swapbias.files import file_sha256, unescape_csv_cell, write_whole
-from swapbias.findings import Finding, comparisons, findings_table
+from swapbias.findings import Finding, comparisons, explained_notes, findings_table
 from swapbias.privacy import is_credentialed, public_model, writing
 from swapbias.runs.command import placeholders_in, repeat_command
-from swapbias.runs.results_schema import parse_manifest, parse_results, without_controls
+from swapbias.runs.results_schema import (
+    parse_explanations,
+    parse_manifest,
+    parse_results,
+    without_controls,
+)
 from swapbias.runs.run import ITEMS, MANIFEST, REPORT, SHA256, Run
 
 FINDINGS_CSV = "findings.csv"
@@ -23,6 +28,8 @@ FINDINGS_JSON = "results.json"
 """File of the findings for programs."""
 COVERAGE = "lexicon_coverage.csv"
 """File of the listed words, and whether the model knows them."""
+EXPLAINED = "explanations.json"
+"""File of the words that weigh most in notes."""
 Items = Mapping[str, pd.DataFrame]
 """Scored rows by study."""
 
@@ -39,6 +46,8 @@ class Results:
     """Scored rows by study."""
     coverage: pd.DataFrame = field(default_factory=pd.DataFrame)
     """Listed words, and whether the model knows them."""
+    explanations: tuple[explained_notes.Explanation, ...] = ()
+    """Words that weigh most in the most mismatched notes; empty for a run of the Hub."""
     place: str = ""
     """Folder of the run, or OWNER/NAME on the Hub."""
     name: str = ""
@@ -183,6 +192,7 @@ def read_run(folder: Path, *, repo: str = "", commit: str = "") -> Results:
         all_findings,
         LazyItems(stored, run.items),
         _read_coverage(run),
+        () if repo else _read_explanations(run, source, recorded),
         place=repo or str(folder),
         name=folder.name,
         commit=commit,
@@ -221,6 +231,15 @@ def _read_coverage(run: Run) -> pd.DataFrame:
     return text.assign(**{name: text[name] == "True" for name in flags})
 
 
+def _read_explanations(
+    run: Run, source: str, recorded: Container[str]
+) -> tuple[explained_notes.Explanation, ...]:
+    """Return the explained notes of a run of the user's own."""
+    if EXPLAINED not in recorded and not (run.folder / EXPLAINED).is_file():
+        return ()
+    return parse_explanations(run.checked(EXPLAINED).read_bytes(), f"{source}/{EXPLAINED}")
+
+
 def as_public(results: Results) -> Results:
     """Return the results without places on the user's machine or network, in the manifest and in models' names.
 
@@ -237,6 +256,10 @@ def as_public(results: Results) -> Results:
         ],
         items={study: _with_public_models(rows) for study, rows in results.items.items()},
         coverage=_with_public_models(results.coverage),
+        explanations=tuple(
+            replace(explanation, model_id=public_model(explanation.model_id))
+            for explanation in results.explanations
+        ),
     )
 
 

@@ -13,6 +13,7 @@ from pydantic import (
     ConfigDict,
     Field,
     StringConstraints,
+    TypeAdapter,
     ValidationError,
     create_model,
 )
@@ -20,7 +21,7 @@ from pydantic import (
 from swapbias import studies
 from swapbias.errors import listed
 from swapbias.files import parse_json
-from swapbias.findings import Finding, terms
+from swapbias.findings import Finding, explained_notes, terms
 from swapbias.measures import MEASURES, Estimate
 from swapbias.studies import own_studies, published as paper_numbers
 
@@ -57,6 +58,9 @@ _Number = (
 _Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None
 _Count = Annotated[int, Field(ge=0, lt=2**53)]
 _TYPES: Mapping[Any, Any] = {str: _Text, float: _Number, int: _Count, bool: bool}
+_EXPLANATIONS = TypeAdapter(
+    Annotated[tuple[explained_notes.Explanation, ...], Field(max_length=200_000)]
+)
 _SPECIAL = {
     "p_value": _Share,
     "p_adjusted": _Share,
@@ -207,3 +211,23 @@ def _check_texts(value: Any, source: str) -> None:
     elif isinstance(value, list):
         for inner in value:
             _check_texts(inner, source)
+
+
+def parse_explanations(content: bytes, source: str) -> tuple[explained_notes.Explanation, ...]:
+    """Return the explanations of a file of a run.
+
+    Args:
+        content: the file.
+        source: its name, for errors, which repeat no cell of it.
+
+    Raises:
+        ValueError: it is not what swapbias writes.
+    """
+    try:
+        return _EXPLANATIONS.validate_json(content, strict=True)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False, include_context=False)[0]
+        kind = first["type"].replace("_", " ")
+        raise ValueError(
+            f"{source} is no list of explained notes ({kind}). Take a file that swapbias wrote."
+        ) from None

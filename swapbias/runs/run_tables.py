@@ -2,10 +2,12 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from swapbias.errors import UsageError, listed
 from swapbias.files import write_whole
+from swapbias.findings import explained_notes
 from swapbias.privacy import is_credentialed, writing
 from swapbias.report import TABLE_FORMS, PaperTable, fill_tables, models_in
 from swapbias.runs.results import Results, as_public
@@ -58,8 +60,22 @@ def models_of_runs(results: Sequence[Results], study: str) -> list[paper.PaperRu
             label = f"run {name}" if folders[entry.name] == 1 else f"run {name} ({number})"
         if limit := entry.manifest["settings"].get("limit"):
             label = f"{label}, limit {limit}"
-        models += models_in(entry.found, entry.items, study, label)
+        models += [
+            replace(model, explanations=_explanations_of(entry, study, model.model_id))
+            for model in models_in(entry.found, entry.items, study, label)
+        ]
     return models
+
+
+def _explanations_of(
+    entry: Results, study: str, model_id: str
+) -> tuple[explained_notes.Explanation, ...]:
+    """Return the explained notes of a model of a run."""
+    return tuple(
+        explanation
+        for explanation in entry.explanations
+        if (explanation.study, explanation.model_id) == (study, model_id)
+    )
 
 
 def write_tables(results: Sequence[Results], folder: Path) -> tuple[list[PaperTable], list[Path]]:

@@ -136,6 +136,8 @@ class PaperRun:
     """The findings of this model in this study."""
     rows: Any = field(default=None, repr=False)
     """The scored rows of this model in this study; None where the run has none at hand."""
+    explanations: Sequence[Any] = field(default=(), repr=False)
+    """The words that explain notes of this model in this study (``findings.explained_notes.Explanation``)."""
 
 
 def read_paper(study: str) -> Declaration | None:

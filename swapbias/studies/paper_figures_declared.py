@@ -9,7 +9,7 @@ from swapbias.studies.declared_values import EXPECTED, Number, Text
 from swapbias.studies.experiment import Declared
 
 _NAME = r"^[a-z0-9]+(_[a-z0-9]+)*$"
-FigureKind = Literal["boxes", "scatter", "sorted", "shares", "bars"]
+FigureKind = Literal["boxes", "scatter", "sorted", "shares", "bars", "explanation"]
 
 
 class PaperFigure(Declared):
@@ -25,7 +25,8 @@ class PaperFigure(Declared):
     source: Text
     """Where the paper prints it."""
     kind: FigureKind
-    """Its form: boxes of scored rows, a scatter, sorted conditions, shares by model or bars."""
+    """Its form: boxes of scored rows, a scatter, sorted conditions, shares by model, bars, or words that explain a
+    note."""
     experiment: Text
     """The experiment that it is drawn of."""
     needs: Text
