@@ -1,7 +1,7 @@
 """Differences between models in what a study measures, and correlations of their scores."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -45,7 +45,8 @@ def compare(
 
     A difference is a model minus the reference, as its contrast says (``MODEL - REFERENCE``): the gap of the
     differences of their scores of each prompt, by the inference of the design;
-    of a gap of pairs also the independent t test of the papers. Of studies of conditions likewise each group's mean.
+    of a gap of pairs also the independent t test of the papers, and Cohen's d.
+    Of studies of conditions likewise each group's mean.
     Of the two experiments of an ``agreement``: the correlation over conditions.
 
     Args:
@@ -156,12 +157,34 @@ def _difference_findings(
         for finding in experiment_findings(replace(context, experiment=compared), both)
     ]
     differences = []
+    effect_sizes = _effect_sizes(experiment, findings)
     for finding in with_primary(findings, [experiment]):
         if not _is_shown(finding, experiment) or (brief and not finding.primary):
             continue
         several = len(experiment.compares.groups) > 1 or finding.measure in (*EFFECTS, "mean")
-        differences.append(_as_model_difference(finding, with_contrast=several))
+        effect_size = effect_sizes.get(finding.key(), math.nan)
+        difference = _as_model_difference(finding, effect_size, with_contrast=several)
+        differences.append(difference)
     return differences
+
+
+def _effect_sizes(
+    experiment: Experiment, findings: Sequence[Finding]
+) -> dict[tuple[str, ...], float]:
+    """Return Cohen's d of two models by ``Finding.key``, of gaps of pairs alone.
+
+    A unit is a pair: a prompt with one condition. d is the mean of a model's gaps less that of the reference's, over
+    the pooled SD (ddof=1) of both models' gaps. The paper's test of two models gives it.
+    """
+    comparison = experiment.comparison
+    is_mean = comparison is not None and comparison.is_mean
+    if not experiment.is_paired or not is_mean or experiment.design.aggregate:
+        return {}
+    return {
+        finding.key(): finding.estimate.effect_size
+        for finding in findings
+        if finding.view and finding.measure == experiment.compares.measure
+    }
 
 
 def _for_differences(experiment: Experiment, *, brief: bool) -> Experiment:
@@ -187,9 +210,10 @@ def _is_shown(finding: Finding, experiment: Experiment) -> bool:
     return MEASURES[finding.measure].gap_span > 0 and is_whole
 
 
-def _as_model_difference(finding: Finding, *, with_contrast: bool) -> Finding:
-    """Return a finding of differences of scores as the difference of two models."""
-    estimate = replace(finding.estimate, effect_size=math.nan)
+def _as_model_difference(finding: Finding, effect_size: float, *, with_contrast: bool) -> Finding:
+    """Return a finding of differences of scores as the difference of two models, with their Cohen's d."""
+    # The finding's effect sizes are those of changes, and no paper's.
+    estimate = replace(finding.estimate, effect_size=effect_size, effect_size_z=math.nan)
     subset = finding.subset
     if with_contrast:
         subset = ", ".join(filter(None, (finding.subset, finding.contrast)))

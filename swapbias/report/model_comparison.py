@@ -21,6 +21,7 @@ from swapbias.report.finding_names import (
     value_name,
 )
 from swapbias.report.meanings import inference_basis, sign_meaning
+from swapbias.report.model_effects import effects_by_model, state_correlations
 from swapbias.report.numbers import finding_format, value_with_interval
 from swapbias.report.page_template import anchor, mark_unseen, render_html
 from swapbias.report.verdicts import FEW, summarize_models
@@ -99,11 +100,7 @@ def render_comparison(compared: ComparisonPage) -> str:
     Args:
         compared: content of the page.
     """
-    questions: dict[tuple[str, str], list[Quantity]] = {}
-    for quantity in compared.quantities:
-        if quantity.primary:
-            first = quantity.known[0]
-            questions.setdefault((first.study, first.experiment), []).append(quantity)
+    questions = _primary_by_question(compared)
     names = [model.name for model in compared.models]
     title = join_names(names) if len(names) <= FEW else f"{len(names)} models"
     families = [
@@ -123,9 +120,22 @@ def render_comparison(compared: ComparisonPage) -> str:
             _section(compared, study, name, quantities)
             for (study, name), quantities in questions.items()
         ],
+        correlations=[sentence for _, sentence in state_correlations(compared.differences)],
         notes=[*compared.notes, NO_RANKING],
         family=next(filter(None, families), ""),
     )
+
+
+def _primary_by_question(
+    compared: ComparisonPage,
+) -> dict[tuple[str, str], list[Quantity]]:
+    """Return the primary quantities by study and experiment."""
+    questions: dict[tuple[str, str], list[Quantity]] = {}
+    for quantity in compared.quantities:
+        if quantity.primary:
+            first = quantity.known[0]
+            questions.setdefault((first.study, first.experiment), []).append(quantity)
+    return questions
 
 
 def comparison_sentences(compared: ComparisonPage) -> Iterator[tuple[Finding, str]]:
@@ -134,10 +144,26 @@ def comparison_sentences(compared: ComparisonPage) -> Iterator[tuple[Finding, st
     Args:
         compared: content of the page.
     """
-    for quantity in compared.quantities:
-        if quantity.primary:
-            sentences = _sentences(compared, quantity)
+    for (study, name), quantities in _primary_by_question(compared).items():
+        for quantity in quantities:
+            sentences = [*_sentences(compared, quantity)]
+            if quantity is quantities[-1]:
+                sentences += _effects(compared, study, name)
             yield quantity.known[0], " ".join(filter(None, sentences))
+    yield from state_correlations(compared.differences)
+
+
+def _effects(compared: ComparisonPage, study: str, name: str) -> list[str]:
+    """Return Cohen's d of each model and the reference in an experiment, where the models are few enough."""
+    if len(compared.models) > MOST_DRAWN:
+        return []
+    differences = [
+        difference
+        for difference in compared.differences
+        if (difference.study, difference.experiment) == (study, name)
+    ]
+    names = [model.name for model in compared.models]
+    return [*effects_by_model(differences, names, compared.reference).values()]
 
 
 def _sentences(compared: ComparisonPage, quantity: Quantity) -> tuple[str, str]:
@@ -169,6 +195,7 @@ def _section(
         "place": anchor(study, name),
         "question": question,
         "said": [(*_sentences(compared, quantity), quantity.note) for quantity in quantities],
+        "effects": _effects(compared, study, name),
         "answer": _answer_chart(compared, quantities),
         "meaning": sign_meaning(first),
         "inference": inference_basis(first),

@@ -181,3 +181,57 @@ def test_false_alarms():
     assert rejected <= 0.13  # .05, give or take three errors of 70 draws that share a model each
     assert covered >= 0.87
     assert np.mean([one.verdict == UNDECIDED or "no gap" in one.verdict for one in found]) >= 0.95
+
+
+def slow_effect_size(models, part):
+    """Cohen's d of two models' gaps, row by row: the difference of the means over the pooled SD."""
+    gaps = []
+    for rows in models.values():
+        pairs = {}
+        for row in rows[rows[SUBSET] == part].itertuples():
+            sign = {"female": 1, "male": -1}.get(row.group, 0)
+            pairs[row.pair_id] = pairs.get(row.pair_id, 0.0) + sign * row.score
+        gaps.append([*pairs.values()])
+    means = [sum(sample) / len(sample) for sample in gaps]
+    squares = sum(
+        (gap - mean) ** 2 for sample, mean in zip(gaps, means, strict=True) for gap in sample
+    )
+    return (means[1] - means[0]) / math.sqrt(squares / (len(gaps[0]) + len(gaps[1]) - 2))
+
+
+def test_effect_size_of_two_models():
+    """Cohen's d of two models is that of their gaps of pairs, which no other quantity has."""
+    models = {
+        name: scored(FEW_CONDITIONS, gap, seed=seed, noise=0.05)
+        for seed, (name, gap) in enumerate({"a": 0.2, "b": 0.15}.items())
+    }
+    differences = compare({"gendered_stigma": models})
+    by_part = {
+        found.subset: found.estimate.effect_size
+        for found in differences
+        if found.slice_by == "all" and not found.view
+    }
+    for part in ("mental_health", "other_health"):
+        assert by_part[part] == pytest.approx(slow_effect_size(models, part), abs=1e-9)
+    assert -1.5 < by_part["mental_health"] < 0  # b has the smaller gap
+    assert math.isnan(by_part["mental_health - other_health"])
+
+
+def test_effect_size_of_unpaired_groups():
+    """Groups of conditions without pairs have no Cohen's d of two models."""
+    rows = pd.DataFrame(config_rows("social_distance", "sentiment"))
+    first = rows["group"] == rows["group"].iloc[0]
+    models = {
+        name: rows.assign(
+            model_id=name,
+            score=0.1 * gap * first + np.random.default_rng(gap).normal(0, 0.1, len(rows)),
+        )
+        for gap, name in enumerate("ab")
+    }
+    differences = compare({"social_distance": models})
+    assert differences
+    assert all(
+        math.isnan(found.estimate.effect_size)
+        for found in differences
+        if found.measure == "model_difference"
+    )

@@ -283,3 +283,44 @@ def test_page_without_scripts(browser, report):
         assert part in shown
     assert browser.run("document.querySelectorAll('.answer .strip .dot').length") == 2
     assert browser.run("document.documentElement.scrollWidth") <= 794
+
+
+def test_effect_sizes_of_two_models():
+    """Cohen's d of two models stands on the page and in the terminal, with its unit and pairs."""
+    compared = comparison_of(["a", "b"])
+    difference = replace(
+        difference_of_two(-0.1, VERDICTS[0], contrast="b - a"),
+        estimate=Estimate(-0.1, effect_size=-0.948, n=187),
+    )
+    compared = replace(compared, differences=[difference])
+    ((_, sentence),) = comparison_sentences(compared)
+    stated = "Cohen's d of b minus a: mental-health conditions \N{MINUS SIGN}0.95. A unit is a pair"
+    assert stated in sentence
+    assert "up to 187 pairs" in sentence
+    assert stated in html.unescape(render_comparison(compared))
+    bare = replace(difference, estimate=Estimate(-0.1, n=187))
+    ((_, sentence),) = comparison_sentences(replace(compared, differences=[bare]))
+    assert "Cohen" not in sentence
+
+
+def test_correlation_is_on_the_page():
+    """Pearson's r of two experiments over conditions stands on the page, whole and by group."""
+    parts = [
+        replace(
+            GAP,
+            study="social_distance",
+            experiment="attitude and sentiment",
+            measure="correlation",
+            contrast="P(negative) ~ share of negative labels (pearson)",
+            subset=subset,
+            unit="correlation",
+            estimate=Estimate(value, value - 0.1, value + 0.1, n=count),
+        )
+        for subset, value, count in (("", 0.79, 122), ("stigmatized", 0.65, 93))
+    ]
+    compared = replace(comparison_of(["a", "b"]), differences=parts)
+    *_, (_, sentence) = comparison_sentences(compared)
+    assert sentence.startswith("Pearson's r of attitude and sentiment: ")
+    assert "0.790 (" in sentence
+    assert "over 93 conditions of stigmatized" in sentence
+    assert sentence in html.unescape(render_comparison(compared))
