@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from swapbias.findings import Finding, terms
 from swapbias.report.finding_names import group_name, safe_line, set_name
 from swapbias.report.numbers import format_number, value_with_interval
+from swapbias.studies import load_study
 
 _METHODS = {"pearson": "Pearson's r", "spearman": "Spearman's rho"}
 
@@ -69,8 +70,17 @@ def _part(finding: Finding) -> str:
     """Return a correlation over all conditions, or within one group of them."""
     conditions = f"{finding.estimate.n:,} conditions"
     if finding.subset:
-        conditions = f"{conditions} of {group_name(None, finding.subset)}"
+        conditions = f"{finding.estimate.n:,} of {_group_of(finding)}"
+    if math.isnan(finding.estimate.value):
+        return f"not measured over {conditions}"
     return f"{value_with_interval(finding)} over {conditions}"
+
+
+def _group_of(finding: Finding) -> str:
+    """Return the name of the group of conditions that a correlation is over, as its study names it."""
+    experiments = load_study(finding.study).experiments
+    names = (group_name(experiment, finding.subset) for experiment in experiments)
+    return next((name for name in names if name != finding.subset), finding.subset)
 
 
 def effects_by_model(

@@ -322,5 +322,5 @@ def test_correlation_is_on_the_page():
     *_, (_, sentence) = comparison_sentences(compared)
     assert sentence.startswith("Pearson's r of attitude and sentiment: ")
     assert "0.790 (" in sentence
-    assert "over 93 conditions of stigmatized" in sentence
+    assert "over 93 of stigmatized people" in sentence
     assert sentence in html.unescape(render_comparison(compared))
