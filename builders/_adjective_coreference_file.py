@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from swapbias.builders._adjective_coreference_sentences import GENDERS, Condition
+from swapbias.builders._adjective_coreference_sentences import GENDERS, ORIGINS, Condition
 from swapbias.errors import UsageError, quoted
 from swapbias.studies import tables
 
@@ -21,7 +21,8 @@ def read_adjectives(path: Path) -> list[Condition]:
     """Read the conditions of a file: no adjectives, then those of its lines.
 
     A table has the columns ``male`` and ``female``, the adjective before the occupation of that stereotype, one of
-    them blank for a single adjective; a column ``condition`` may name the two, with ``/`` between. A list has one
+    them blank for a single adjective; a column ``condition`` may name the two, with ``/`` between, and the columns of
+    origins, which the study's own table has, are not read. A list has one
     adjective a line, which stands once before the occupation of each stereotype, so that it gives two conditions.
 
     Args:
@@ -76,7 +77,9 @@ def _read_list(name: str, content: bytes) -> Iterator[tuple[int, Condition]]:
 
 def _read_columns(name: str, content: bytes) -> Iterator[tuple[int, Condition]]:
     """Yield the condition of each row, with the number of its line; a row without adjectives is the baseline's."""
-    for line, row, faults in tables.table_rows(name, content, _header_faults, optional=_COLUMNS):
+    for line, row, faults in tables.table_rows(
+        name, content, _header_faults, optional=(*_COLUMNS, *ORIGINS)
+    ):
         if faults:
             raise ValueError(f"{name}:{line}: {faults[0]}")
         cells = {column: row.get(column, "").strip() for column in _COLUMNS}
@@ -95,7 +98,7 @@ def _read_columns(name: str, content: bytes) -> Iterator[tuple[int, Condition]]:
 
 def _header_faults(header: list[str]) -> Iterator[str]:
     """Say what is wrong with the columns of a table."""
-    is_complete = set(GENDERS) <= set(header) <= set(_COLUMNS)
+    is_complete = set(GENDERS) <= set(header) <= {*_COLUMNS, *ORIGINS}
     if not is_complete or len(set(header)) < len(header):
         yield (
             f"columns {tables.shown_names(header)}, expected male and female, with or without condition. "

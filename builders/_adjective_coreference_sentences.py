@@ -10,6 +10,7 @@ NAME = "adjective_coreference"
 FOLDER = corpus_dir(NAME)
 SIDES = ("pro", "anti")
 GENDERS = ("male", "female")
+ORIGINS = ("male_origin", "female_origin")  # whose descriptions have the adjective, or supplemented
 MODES = ("stereotype", "position")
 _COLUMNS = ("sentence", *GENDERS, "referent", "template")
 _PRONOUNS = {
@@ -122,7 +123,8 @@ def stereotypes() -> dict[str, str]:
 
 def conditions() -> list[Condition]:
     """Each with the adjective that is associated with men and the one with women; blank where there is none."""
-    return read_table(FOLDER / "adjectives.csv", ("condition", *GENDERS), optional=GENDERS)
+    optional = (*GENDERS, *ORIGINS)
+    return read_table(FOLDER / "adjectives.csv", ("condition", *optional), optional=optional)
 
 
 def own_sentences() -> Iterator[Sentence]:

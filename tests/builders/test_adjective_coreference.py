@@ -134,6 +134,21 @@ def test_row_has_adjectives_and_answers(mode):
         assert (masculine == (stereotype == "male")) == (row["group"] == "pro")
 
 
+def test_origins_of_adjectives():
+    """Each adjective has the origin that the post lists: 18 of professors, 3 of celebrities, 5 supplemented."""
+    origin_of = {
+        row[gender]: row[f"{gender}_origin"]
+        for row in rows_of(corpus_dir(NAME) / "adjectives.csv")
+        for gender in sentences.GENDERS
+    }
+    assert origin_of.pop("") == ""
+    assert Counter(origin_of.values()) == {"professor": 18, "supplemented": 5, "celebrity": 3}
+    of_celebrities = {word for word, origin in origin_of.items() if origin == "celebrity"}
+    assert of_celebrities == {"little", "political", "blond"}
+    added = {word for word, origin in origin_of.items() if origin == "supplemented"}
+    assert added == {"bubbly", "soft", "large", "organized", "understanding"}
+
+
 def kind_of(condition):
     return {0: "baseline", 1: "single", 2: "pair"}[
         len({condition["male"], condition["female"]} - {""})

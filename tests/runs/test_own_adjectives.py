@@ -3,7 +3,6 @@
 import pytest
 
 from swapbias.builders._adjective_coreference_file import read_adjectives
-from swapbias.builders._adjective_coreference_sentences import conditions
 from swapbias.errors import UsageError
 from swapbias.files import file_sha256
 from swapbias.models.chat import ChatOptions
@@ -13,6 +12,7 @@ from swapbias.runs.command import repeat_command
 from swapbias.runs.plan import plan_tasks, reads_installed
 from swapbias.runs.settings import WordOptions
 from swapbias.studies.catalogue import config_rows, corpus_with_adjectives
+from swapbias.studies.corpus_folders import corpus_dir
 from tests.models.chat.server import ChatServer
 
 NAME = "adjective_coreference"
@@ -52,12 +52,9 @@ def test_table_gives_a_condition_a_row(written):
     assert names == ["baseline", "old", "lazy/shy"]
 
 
-def test_table_of_the_study_gives_its_rows(written):
-    """The conditions of the study, written as a file of one's own, give the same rows."""
-    lines = [
-        ",".join(row[column] for column in ("condition", "male", "female")) for row in conditions()
-    ]
-    path = written("\n".join(["condition,male,female", *lines]))
+def test_table_of_the_study_gives_its_rows():
+    """The table of the study, read as a file of one's own, gives the same rows."""
+    path = corpus_dir(NAME) / "adjectives.csv"
     corpus = corpus_with_adjectives(NAME, path)
     for config in ("wino_style-stereotype", "wino_style-position"):
         assert config_rows(corpus, config) == config_rows(NAME, config)
