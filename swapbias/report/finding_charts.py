@@ -35,6 +35,8 @@ from swapbias.report.numbers import (
 from swapbias.studies import Experiment
 
 _ANSWERED = "What was answered to each side, as a share of all answers. Unreadable: no option was clearly chosen."
+FOLDED_AFTER = 10
+"""Rows of a table that are seen before the rest is unfolded, as in ``page.js``."""
 Columns = Mapping[str, tuple[str, int]]
 """Title and colour of the columns of a chart, by their keys."""
 Cell = tuple[str, float | None]
@@ -129,6 +131,8 @@ def chart_of(
     interval = interval_heading(rows).replace(" ", "\N{NO-BREAK SPACE}")
     heads = (unit, interval, "p", "n") if name else (unit, interval, "n")
     parts = _rows_with_numbers(placed, with_p=bool(name))
+    if name:
+        parts = {part: _largest_first(part_rows) for part, part_rows in parts.items()}
     return Chart(name, caption, heads, parts, axis, unit, first=first_head)
 
 
@@ -157,6 +161,13 @@ def _rows_with_numbers(placed: Sequence[PlacedFinding], *, with_p: bool) -> dict
         row = Row(entry.row, [dot_of(finding)], tuple(cells), finding.primary)
         parts.setdefault(entry.part, []).append(row)
     return parts
+
+
+def _largest_first(rows: list[Row]) -> list[Row]:
+    """Return a long part with the largest values first, since a page folds the rest; a short part stays."""
+    if len(rows) <= FOLDED_AFTER:
+        return rows
+    return sorted(rows, key=lambda row: -abs(row.cells[0][1] or 0.0))
 
 
 def _rows_with_columns(placed: Sequence[PlacedFinding], columns: Columns) -> dict[str, list[Row]]:

@@ -4,6 +4,7 @@
 "use strict";
 (() => {
   const PER_PAGE = 25;
+  const FOLDED_AFTER = 10; // rows, as in page.css
 
   /** @template {keyof HTMLElementTagNameMap} T @param {T} tag @param {Object<string, string>} [attributes] @param {...(Node|string)} inside */
   function made(tag, attributes, ...inside) {
@@ -48,6 +49,17 @@
         [...table.tBodies].forEach((body, part) => body.append(...sorted[part]));
       });
     });
+  }
+
+  /** Hide the rows of a long table behind a button, all but the first ten of each part. @param {HTMLTableElement} table */
+  function fold(table) {
+    const counts = [...table.tBodies].map((body) => [...body.rows].filter((row) => !row.classList.contains("group")).length);
+    const hidden = counts.reduce((sum, count) => sum + Math.max(0, count - FOLDED_AFTER), 0);
+    if (!hidden) return;
+    table.classList.add("folded");
+    const button = made("button", { type: "button", class: "unfold" }, `Show ${hidden} more ${hidden === 1 ? "row" : "rows"}`);
+    button.addEventListener("click", () => { table.classList.remove("folded"); button.remove(); });
+    table.after(button);
   }
 
   /** Codes of a prompt: group, text, its score, tokens, answer. @typedef {[number, number, number|null, number, number]} Prompt */
@@ -188,6 +200,7 @@
 
   document.documentElement.classList.add("scripted");
   document.querySelectorAll("table.sortable").forEach((one) => sortable(/** @type {HTMLTableElement} */ (one)));
+  document.querySelectorAll("table").forEach((one) => { if (!one.closest("#numbers, #settings")) fold(one); });
   /** @type {NodeListOf<HTMLDetailsElement>} */ (document.querySelectorAll("details.pairs")).forEach((place) =>
     place.addEventListener("toggle", () => { if (place.open) show(place); }));
   addEventListener("hashchange", follow);

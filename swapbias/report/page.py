@@ -21,8 +21,14 @@ from swapbias.report.finding_charts import (
 )
 from swapbias.report.finding_names import row_name
 from swapbias.report.meanings import sign_meaning
-from swapbias.report.page_pairs import extreme_pairs, in_unit_of_scores, pack_pairs
+from swapbias.report.page_pairs import (
+    extreme_pairs,
+    in_unit_of_scores,
+    pack_pairs,
+    shows_pairs,
+)
 from swapbias.report.page_template import anchor, load_template, render_html
+from swapbias.report.pair_pictures import PairPictures, pictures_of_pairs
 from swapbias.report.paper_tables import tables_of_page
 from swapbias.report.verdicts import (
     describe_chance_of_gap,
@@ -198,9 +204,13 @@ def _section(
     answers = primary_findings(rows)
     gaps = [finding for finding in answers if MEASURES[finding.measure].gap_span]
     examples: list[dict[str, Any]] = []
+    pictures: list[PairPictures] = []
     if items is not None:
         items = items[items["experiment"] == name]
-        examples = extreme_pairs(in_unit_of_scores(study, experiment, rows), items)
+        in_unit = in_unit_of_scores(study, experiment, rows)
+        examples = extreme_pairs(in_unit, items)
+        if shows_pairs(experiment):
+            pictures = pictures_of_pairs(in_unit, items, question_anchor)
     return {
         "study": load_study(study),
         "experiment": experiment,
@@ -215,6 +225,7 @@ def _section(
         ],
         "compared": _published_findings(rows),
         "examples": examples,
+        "pictures": pictures,
         "judged": judge_findings.findings_of_judge(rows),
         "pairs": question_anchor if question_anchor in packed else "",
     }

@@ -147,13 +147,13 @@ def pack_pairs(rows: Sequence[Finding], items: Mapping[str, pd.DataFrame]) -> di
     for study, frame in items.items():
         for experiment in load_study(study).experiments:
             prompts = frame[frame["experiment"] == experiment.name]
-            if len(prompts) and _shows_pairs(experiment):
+            if len(prompts) and shows_pairs(experiment):
                 in_unit_of_run = in_unit_of_scores(study, experiment, rows)
                 packed[anchor(study, experiment.name)] = _pack(list_pairs(in_unit_of_run, prompts))
     return packed if sum(map(len, packed.values())) <= MOST_BYTES else None
 
 
-def _shows_pairs(experiment: Experiment) -> bool:
+def shows_pairs(experiment: Experiment) -> bool:
     """Return whether an experiment has a gap and is not about notes."""
     rates = {*experiment.shows.rates} - {scored_rows.ANSWERS}
     is_about_notes = bool(rates or experiment.reads.notes.corpus)

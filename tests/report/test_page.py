@@ -166,7 +166,7 @@ def test_gaps_by_slice(page):
     assert "Whichever one template or condition is left out, the value is" in changed
     assert "Counting missing answers either way" in changed
     assert "the paper's test, which treats prompts as independent" in html.unescape(changed)
-    assert page.count("<details") == 3 + 3  # and three tables of the paper
+    assert page.count("<details") == 4 + 3  # and three tables of the paper
 
 
 def test_scored_prompts_in_the_page(page, rows):

@@ -1,0 +1,106 @@
+"""Pictures of pairs: the distribution of their gaps, their means by level, and their files."""
+
+import base64
+import io
+import re
+from xml.etree import ElementTree
+
+import pandas as pd
+import pytest
+
+from swapbias.report import pair_gaps, pair_pictures
+from swapbias.studies import load_study
+
+
+def rows_of_pairs(gaps):
+    """Scored rows of nouns and professions, with a gap in points for each."""
+    rows = []
+    for (template, condition), gap in gaps.items():
+        for group, score in (("female", 0.5 + gap / 100), ("male", 0.5)):
+            rows.append(
+                {
+                    "pair_id": f"{template}/{condition}",
+                    "group": group,
+                    "text": f"{'She' if group == 'female' else 'He'} {template} a {condition}.",
+                    "template": template,
+                    "condition": condition,
+                    "model_id": "toy",
+                    "score": score,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+@pytest.fixture
+def experiment():
+    """The experiment of sentences about professions, whose scores are probabilities."""
+    (first, *_) = load_study("occupation_sentiment").experiments
+    return first
+
+
+GAPS = {("is", "nurse"): 10, ("is", "cook"): 20, ("met", "nurse"): -4, ("met", "cook"): 0}
+
+
+def test_pairs_by_level(experiment):
+    """The mean gap of a level is that of its pairs, and the largest comes first."""
+    (gaps,) = pair_gaps.pairs_of_models(experiment, rows_of_pairs(GAPS))
+    levels = pair_gaps.levels_of_factor(gaps, "template", "")
+    assert [(level.name, round(level.mean, 6)) for level in levels] == [
+        ("… is a ….", 15.0),
+        ("… met a ….", -2.0),
+    ]
+    assert gaps.subtraction == "women minus men"
+    assert dict(pair_gaps.factors_with_levels(gaps)) == {
+        "template": "noun pairs",
+        "condition": "professions",
+    }
+
+
+def test_shared_words_of_a_template():
+    """The words in all texts stay in order, dots stand for the rest, and no shared word gives none."""
+    texts = ["He saw the tall doctor today.", "She saw the nurse today."]
+    assert pair_gaps.shared_words(texts) == "… saw the … today."
+    assert pair_gaps.shared_words(["Yes.", "No."]) == ""
+    assert pair_gaps.shared_words([]) == ""
+
+
+def test_picture_has_a_bar_for_each_gap(experiment):
+    """Every gap is in a bar at its place, and the file is the same picture as an SVG."""
+    (drawn,) = pair_pictures.pictures_of_pairs(experiment, rows_of_pairs(GAPS), "here")
+    svg = ElementTree.fromstring(drawn.distribution.svg)
+    bars = [float(bar.get("x")) for bar in svg.iter("rect")]
+    assert len(bars) == 4  # four gaps, all different
+    zero = float(next(line for line in svg.iter("line") if line.get("class") == "zero").get("x1"))
+    assert sum(bar + 6.8 < zero for bar in bars) == 1  # one pair below zero
+    content = base64.b64decode(drawn.distribution.svg_file.partition("base64,")[2]).decode()
+    file = ElementTree.fromstring(content)
+    namespace = "{http://www.w3.org/2000/svg}"
+    assert [float(bar.get("x")) for bar in file.iter(f"{namespace}rect")] == bars
+    assert "women minus men, points" in drawn.distribution.svg
+
+
+def test_table_of_pairs_is_downloaded(experiment):
+    """The CSV has both scores and the gap of each pair in points."""
+    (drawn,) = pair_pictures.pictures_of_pairs(experiment, rows_of_pairs(GAPS), "here")
+    content = base64.b64decode(drawn.csv_file.partition("base64,")[2]).decode()
+    table = pd.read_csv(io.StringIO(content)).set_index("pair_id")
+    assert table.loc["is/cook", ["women", "men", "women minus men"]].tolist() == [70, 50, 20]
+    assert table["template"].tolist() == ["is", "is", "met", "met"]
+
+
+def test_equal_gaps_have_no_picture(experiment):
+    """Where all pairs have the same gap, nothing is drawn."""
+    same = dict.fromkeys(GAPS, 3)
+    assert pair_pictures.pictures_of_pairs(experiment, rows_of_pairs(same), "here") == []
+
+
+def test_texts_in_pictures_are_escaped():
+    """A name of a level that looks like HTML stays a text."""
+    (experiment, *_) = load_study("gendered_stigma").experiments
+    gaps = {("<b>is</b>", "nurse"): 10, ("<b>is</b>", "cook"): 20, ("met", "nurse"): -4}
+    rows = rows_of_pairs(gaps).assign(label="mental_health")
+    (drawn,) = pair_pictures.pictures_of_pairs(experiment, rows, "here")
+    (by_template,) = drawn.breakdowns  # diagnoses have a chart with intervals already
+    assert by_template.title == "by templates, mental health"
+    assert "<b>" not in by_template.picture.svg
+    assert re.search(r"&lt; ?b ?&gt;", by_template.picture.svg)
