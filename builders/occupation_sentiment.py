@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from swapbias import studies
+from swapbias.builders._occupation_sentiment_tables import compare_models, list_professions
 from swapbias.studies import tables
 
 NAME = "occupation_sentiment"
@@ -100,6 +101,12 @@ def _released_list(path: str, files: Mapping[str, Path]) -> Iterator[dict[str, A
     return _with_scores([float(line) for line in lines if not line.startswith("#")])
 
 
+def _accuracy(path: str, files: Mapping[str, Path]) -> Iterator[tuple[str, str, str, float]]:
+    """The accuracy on development sentences, which the first line of a list states."""
+    line = files[path].read_text(encoding="utf-8").splitlines()[0]
+    yield "", "dev_accuracy", "development sentences", float(line.rpartition(":")[2])
+
+
 _RELEASED = {
     "bert-base-uncased (fine-tuned on SST-2)": ("runs/gender/test_results.tsv", _released_bert),
     "logistic regression (bag of words)": ("runs/logreg.txt", _released_list),
@@ -119,8 +126,13 @@ CORPUS = studies.declared_corpus(
     ),
     released=tuple(
         studies.Released(
-            model=model, experiment="sentences", files=(path,), rows=partial(rows, path)
+            model=model,
+            experiment="sentences",
+            files=(path,),
+            rows=partial(rows, path),
+            counts=partial(_accuracy, path) if rows is _released_list else None,
         )
         for model, (path, rows) in _RELEASED.items()
     ),
+    calculated_tables={"table_1": compare_models, "table_2": list_professions},
 )

@@ -17,7 +17,7 @@ from swapbias.files import file_sha256
 from swapbias.measures import Unit, units
 from swapbias.models import model_names
 from swapbias.models.base import LoadOptions, need_vader
-from swapbias.models.formats import SKOPS, refuse_pickle
+from swapbias.models.formats import SKOPS, refuse_pickle, training_facts
 from swapbias.models.labels import Sides, find_sides
 from swapbias.models.loading import module_file
 from swapbias.models.progress import Progress, silent
@@ -401,5 +401,5 @@ def load_saved(model: str, options: LoadOptions) -> ProbabilityScorer:
         raise UsageError(
             f"{path.name} holds types that skops does not trust: {listed(untrusted)}. {remedy}"
         )
-    identity = {"sha256": file_sha256(path)}
+    identity = {"sha256": file_sha256(path), **training_facts(model)}
     return ProbabilityScorer(loaded, model_id=name, options=options, identity=identity)

@@ -1,5 +1,6 @@
 """Formats of models: those of scikit-learn, and those that are not read here, each with the way that works."""
 
+import json
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -186,3 +187,22 @@ def refuse_pickle(path: Path) -> None:
         f"{path.name} is a pickle: it may run code of its maker. "
         f"If you trust it, load it in Python and save it {save}."
     )
+
+
+def training_facts(model: str) -> dict[str, float]:
+    """Read how many development sentences a model of ``swapbias train`` labels rightly.
+
+    Args:
+        model: what the user named.
+
+    Returns:
+        ``dev_accuracy``, 0 to 1, as ``training.json`` of the folder says; nothing where there is no such number.
+    """
+    try:
+        record = json.loads(Path(model, "training.json").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    accuracy = record.get("dev_accuracy") if isinstance(record, dict) else None
+    if isinstance(accuracy, bool) or not isinstance(accuracy, int | float):
+        return {}
+    return {"dev_accuracy": float(accuracy)} if 0 <= accuracy <= 1 else {}

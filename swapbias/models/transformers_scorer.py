@@ -12,6 +12,7 @@ from swapbias.measures import units
 from swapbias.models import base, lengths, loading, model_pins
 from swapbias.models.base import LoadOptions
 from swapbias.models.engine.encoder import Engine, twin
+from swapbias.models.formats import training_facts
 from swapbias.models.labels import Sides, binary, find_sides
 from swapbias.models.model_names import read_name
 from swapbias.models.progress import Progress, silent
@@ -65,7 +66,7 @@ class TransformersScorer(Scorer):
             loaded,
             tokenizer,
             model_id=read_name(model, pin),
-            identity=pin,
+            identity={**pin, **training_facts(model)},
             options=options,
             **settings,
         )

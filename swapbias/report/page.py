@@ -82,7 +82,7 @@ def render(
             _section(rows, items.get(study), study, name, packed or {})
             for study, name in experiments
         ],
-        paper_tables=tables_of_page(rows, items),
+        paper_tables=tables_of_page(rows, items, manifest["models"]),
         studies=studies,
         limits=_limits(experiments, own_notes=own_data(manifest) is not None),
         not_run=[

@@ -81,7 +81,11 @@ class _Placed:
 
 
 def models_in(
-    findings: Sequence[Finding], items: Mapping[str, Any], study: str, label: str
+    findings: Sequence[Finding],
+    items: Mapping[str, Any],
+    study: str,
+    label: str,
+    pins: Sequence[Mapping[str, Any]] = (),
 ) -> list[paper.PaperRun]:
     """Return the models of a run, for the tables of a study's paper.
 
@@ -90,7 +94,9 @@ def models_in(
         items: scored rows by study; those of other studies are not read.
         study: the name of the study.
         label: what the numbers of the run are called.
+        pins: what pins each model down in the manifest of the run.
     """
+    pin_of = {str(pin.get("model_id")): pin for pin in pins}
     by_model: dict[str, list[Finding]] = {}
     for finding in findings:
         if finding.study == study:
@@ -106,22 +112,28 @@ def models_in(
                 model_id=model_id,
                 findings=of_model,
                 rows=None if scored is None else scored[scored["model_id"] == model_id],
+                pin=pin_of.get(model_id, {}),
             )
         )
     return models
 
 
-def tables_of_page(findings: Sequence[Finding], items: Mapping[str, Any]) -> list[PaperTable]:
+def tables_of_page(
+    findings: Sequence[Finding],
+    items: Mapping[str, Any],
+    pins: Sequence[Mapping[str, Any]] = (),
+) -> list[PaperTable]:
     """Return the tables of papers for the page of a run.
 
     Args:
         findings: the findings of the run.
         items: scored rows by study.
+        pins: what pins each model down in the manifest of the run.
     """
     filled = []
     for study in dict.fromkeys(finding.study for finding in findings):
         if paper.load_paper(study).tables:
-            filled += fill_tables(study, models_in(findings, items, study, paper.THIS_RUN))
+            filled += fill_tables(study, models_in(findings, items, study, paper.THIS_RUN, pins))
     return filled
 
 

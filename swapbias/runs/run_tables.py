@@ -60,9 +60,10 @@ def models_of_runs(results: Sequence[Results], study: str) -> list[paper.PaperRu
             label = f"run {name}" if folders[entry.name] == 1 else f"run {name} ({number})"
         if limit := entry.manifest["settings"].get("limit"):
             label = f"{label}, limit {limit}"
+        pins = entry.manifest.get("models", ())
         models += [
             replace(model, explanations=_explanations_of(entry, study, model.model_id))
-            for model in models_in(entry.found, entry.items, study, label)
+            for model in models_in(entry.found, entry.items, study, label, pins)
         ]
     return models
 

@@ -138,6 +138,8 @@ class PaperRun:
     """The scored rows of this model in this study; None where the run has none at hand."""
     explanations: Sequence[Any] = field(default=(), repr=False)
     """The words that explain notes of this model in this study (``findings.explained_notes.Explanation``)."""
+    pin: Mapping[str, Any] = field(default_factory=dict)
+    """What pins the model down in the manifest of the run, with the accuracy of a model of ``swapbias train``."""
 
 
 def read_paper(study: str) -> Declaration | None:

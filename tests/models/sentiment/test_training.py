@@ -32,7 +32,7 @@ from swapbias.models import (
 )
 from swapbias.models.bilstm import word_tokenizer
 from swapbias.models.clinical.word_vectors import StaticVectors
-from swapbias.models.formats import is_saved
+from swapbias.models.formats import is_saved, training_facts
 from swapbias.models.training import new_bilstm
 from swapbias.models.training_data import HUB_ID, gender_audit, load_sentiment_data
 from swapbias.models.transformers_scorer import TextClassifierScorer
@@ -350,6 +350,19 @@ def test_missing_skops(tmp_path, data, monkeypatch):
     with pytest.raises(UsageError, match=r"needs skops.*swapbias\[train\]"):
         train(TrainSettings(kind="bow", data=str(data)), tmp_path / "m")
     assert list(tmp_path.glob("**/model.*")) == []
+
+
+def test_accuracy_in_the_manifest(tmp_path):
+    """The accuracy of a folder's training.json is read where it is a share; any other record says nothing."""
+    texts = {"0.75": {"dev_accuracy": 0.75}, "1": {"dev_accuracy": 1.0}}
+    texts |= {text: {} for text in ("null", "true", "2", '"0.5"', "1e999", "9" * 400)}
+    for text, facts in texts.items():
+        (tmp_path / "training.json").write_text(f'{{"dev_accuracy": {text}}}')
+        assert training_facts(str(tmp_path)) == facts, text
+    for text in ("[]", "{", "[" * 100_000):
+        (tmp_path / "training.json").write_text(text)
+        assert training_facts(str(tmp_path)) == {}
+    assert training_facts(str(tmp_path / "none")) == {}
 
 
 def test_damaged_model(tmp_path, data):
