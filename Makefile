@@ -14,7 +14,8 @@ setup: $(READY)
 
 $(READY): pyproject.toml setup.py constraints.txt
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[audit,chat,lexicon,clinical,explain,train,dev,docs]'
+	@echo "Installing swapbias and its libraries into $(VENV): this takes some minutes, once."
+	$(VENV)/bin/python -m pip install --no-compile --constraint constraints.txt --editable '.[audit,chat,lexicon,clinical,explain,train,dev,docs]'
 	touch $@
 
 audit: $(READY)
@@ -31,6 +32,7 @@ CORE_ENV  = hypothesis pytest pytest-xdist scikit-learn statsmodels
 # Simulations are left out: the same numpy code on every interpreter. What nobody imports is not compiled either.
 TEST_CORE = -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal -m "not simulation" $(CORE)
 PIP       = $(VENV)/bin/python -m pip --disable-pip-version-check
+# Several installations run at once, so that what each does would be mixed; errors are shown.
 PUT       = install --quiet --no-compile
 
 # The checkout as a wheel of links to it, built once: two installations that build in one checkout disturb each other.
@@ -48,7 +50,7 @@ test-pythons: links
 	      "$$(uv python find --no-python-downloads $$version 2>/dev/null)"; do \
 	    if "$$one" -c "" >/dev/null 2>&1; then found=$$one; break; fi; done; \
 	  if [ -z "$$found" ]; then echo "Python $$version: not at hand, not tested"; continue; fi; \
-	  home=$(VENV)-$$version; here="$$here $$version"; \
+	  echo "Python $$version: installing"; home=$(VENV)-$$version; here="$$here $$version"; \
 	  { "$$found" -m venv --clear --without-pip $$home && $(PIP) --python $$home/bin/python $(PUT) \
 	      --constraint constraints.txt $(LINKS)/*.whl $(CORE_ENV); } & \
 	  installing="$$installing $$!"; \
@@ -59,7 +61,7 @@ test-pythons: links
 # The same with the oldest version of each library that pyproject.toml allows, and a corpus that this `datasets` writes.
 test-oldest: links
 	$(PYTHON) -m venv --clear --without-pip $(VENV)-oldest
-	$(PIP) --python $(VENV)-oldest/bin/python $(PUT) --constraint constraints-oldest.txt $(LINKS)/*.whl $(CORE_ENV)
+	$(PIP) --python $(VENV)-oldest/bin/python install --no-compile --constraint constraints-oldest.txt $(LINKS)/*.whl $(CORE_ENV)
 	$(VENV)-oldest/bin/python $(TEST_CORE)
 	$(VENV)-oldest/bin/python -m pytest tests/hub/test_dataset_card.py -k occupation_sentiment
 
@@ -69,7 +71,7 @@ test-inspect: $(INSPECT)/.ready
 	PYTHONPATH=$(INSPECT) $(VENV)/bin/python -P -m pytest -o pythonpath= --import-mode=append tests/models/chat/test_tasks.py
 
 $(INSPECT)/.ready: constraints-inspect.txt $(READY)
-	$(VENV)/bin/python -m pip install --quiet --upgrade --constraint constraints-inspect.txt --target $(INSPECT) inspect_ai
+	$(VENV)/bin/python -m pip install --upgrade --constraint constraints-inspect.txt --target $(INSPECT) inspect_ai
 	touch $@
 
 # The forms of the metrics' Spaces, in an environment with gradio and without swapbias, as a Space has; GRADIO_PYTHON names another.
@@ -79,13 +81,13 @@ test-spaces: $(GRADIO)/.ready
 
 $(GRADIO)/.ready: $(READY)
 	$(PYTHON) -m venv $(GRADIO)
-	$(GRADIO)/bin/python -m pip install --quiet gradio==6.31.0 datasets evaluate numpy scipy
+	$(GRADIO)/bin/python -m pip install gradio==6.31.0 datasets evaluate numpy scipy
 	touch $@
 
 # Workers of a Ray cluster: two nodes on this machine. ray is no part of what `make test` needs. Workers have one thread
 # each; the process that their scores are compared with, to the byte, has as many.
 test-ray: $(READY)
-	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[ray]'
+	$(VENV)/bin/python -m pip install --constraint constraints.txt --editable '.[ray]'
 	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest tests/test_cluster.py
 
 # The site of README.md and docs/, without the network; a broken link or reference is an error.
@@ -131,6 +133,7 @@ types: $(READY) $(NODE)/.ready
 # What checks the page and never ships: TypeScript for its script, axe-core for its accessibility.
 $(NODE)/.ready: Makefile
 	@mkdir -p $(NODE)
+	@echo "Installing TypeScript and axe-core into $(NODE)."
 	@if command -v npm > /dev/null && npm install --prefix $(NODE) --silent --no-audit --no-fund --ignore-scripts typescript@5.9.3 axe-core@4.14.1; \
 	then touch $@; else rm -f $@; echo "Skipped: page.js is not type-checked and axe-core not asked, because npm is missing or reaches no registry."; fi
 

@@ -2,10 +2,11 @@
 
 import logging
 import shutil
+import sys
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -20,7 +21,7 @@ from swapbias.errors import ServiceError, UsageError, arguments_named, extras_na
 from swapbias.files import is_url, write_whole
 from swapbias.findings import Finding, findings_table, terms
 from swapbias.hub import find_run, own_study, study_names
-from swapbias.models import Progress, Scorer, load_scorer
+from swapbias.models import Scorer, load_scorer, progress as progress_bars
 from swapbias.privacy import for_owner_alone, is_credentialed
 from swapbias.runs import Results, Run
 from swapbias.studies import PLACEBO, Experiment, load_study
@@ -138,10 +139,9 @@ def audit(
         )
     engine_name: Any = engine  # which Engine checks
     start = partial(
-        runs.start,
+        _start_with_bars,
         settings,
-        say=_log.info,
-        bar=partial(_bar, disable=None if progress else True),
+        shown=progress,
         cache=out is not None and scorer is None,
         scorer=scorer,
         engine=engine if isinstance(engine, Engine) else Engine(name=engine_name),
@@ -416,9 +416,15 @@ def _pair_scores(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
     return pairs[[*keys, *chain.from_iterable(names.items()), "gap"]]
 
 
-def _bar(title: str, total: int, *, disable: bool | None) -> Progress:
-    """Begin a bar, which goes with its last call; where ``disable`` is None, in a terminal or a notebook alone."""
-    from tqdm.auto import tqdm
-
-    advance: Progress = tqdm(total=total, desc=title, leave=False, disable=disable).update
-    return advance
+def _start_with_bars(settings: Any, folder: Path, *, shown: bool, **options: Any) -> Any:
+    """Start an audit, with bars on a terminal or in a notebook."""
+    stream = sys.stderr
+    if not stream.isatty() and "ipykernel" in sys.modules:
+        stream = sys.stdout  # a notebook shows stderr as errors
+    elif not stream.isatty():
+        shown = False
+    if not shown:
+        return runs.start(settings, folder, say=_log.info, bar=progress_bars.no_bar, **options)
+    with closing(progress_bars.BarLine(stream)) as line:
+        say = partial(line.say_above, _log.info)
+        return runs.start(settings, folder, say=say, bar=line.begin, **options)

@@ -1,29 +1,45 @@
 """Progress bars of commands, on stderr."""
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from typing import Any
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, redirect_stderr, redirect_stdout
+from typing import Any, TextIO, cast
 
-from swapbias.cli.terminal import err
+from swapbias.models import progress
 
 
 @contextmanager
-def show_bars() -> Iterator[Callable[[str, int], Callable[[float], Any]]]:
-    """Show bars on stderr.
+def show_bars() -> Iterator[progress.Bar]:
+    """Show bars on a terminal while a block runs; what it prints stands above them.
 
     Returns:
-        (title, total) -> a function that is called with how many more are done, which may be parts of one.
+        What begins a bar; without a terminal it shows nothing.
     """
-    from tqdm import tqdm
+    if not sys.stderr.isatty():
+        yield progress.no_bar
+        return
+    with ExitStack() as ends:
+        line = ends.enter_context(closing(progress.BarLine(sys.stderr)))
+        if sys.stdout.isatty():
+            ends.enter_context(redirect_stdout(cast("TextIO", _AboveBars(sys.stdout, line))))
+        ends.enter_context(redirect_stderr(cast("TextIO", _AboveBars(sys.stderr, line))))
+        yield line.begin
 
-    form = "{desc}: {percentage:3.0f} % ({n:.0f}/{total_fmt}), {remaining} to go"
-    # Seconds between two states: a log is not filled with them.
-    seconds = 0.1 if err.is_terminal else 30
-    with ExitStack() as bars:
 
-        def start_bar(title: str, total: int) -> Callable[[float], Any]:
-            bar = tqdm(total=total, desc=title, mininterval=seconds, bar_format=form)
-            update: Callable[[float], Any] = bars.enter_context(bar).update
-            return update
+class _AboveBars:
+    """A stream of the terminal, whose lines stand above the bar."""
 
-        yield start_bar
+    def __init__(self, stream: TextIO, line: progress.BarLine) -> None:
+        self._stream = stream
+        self._line = line
+
+    def write(self, text: str) -> int:
+        """Write a text; the bar is taken away meanwhile."""
+        return self._line.print_above(self._stream, text)
+
+    def writelines(self, lines: Any) -> None:
+        """Write several texts."""
+        self.write("".join(lines))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
