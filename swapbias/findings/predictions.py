@@ -20,6 +20,8 @@ BASELINE = "baseline"
 """The condition of answers without adjectives, which the others are compared with."""
 RANDOM_DIRECT = "random words: mean |cosine|"
 """Contrast of the mean of the absolute cosines of random words, beside a direct bias."""
+ROUNDED = "rates rounded first"
+"""What the contrast of a ratio ends with whose rates were rounded to two decimals before they were divided."""
 SIGNED = ("flips", "ratios")
 """Rates with a direction, which cancels over slices of opposite signs."""
 # Columns of answers that were not read as an option, with their names in findings.
@@ -225,6 +227,23 @@ def _ratio_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
             higher_group=higher_group(ratio.estimate),
             view=context.plain_view,
         )
+        yield _rounded_ratio(context, ratio, f"{rate}r")
+
+
+def _rounded_ratio(context: Context, ratio: rates.RateRatio, measure: str) -> Finding:
+    """Return the ratio of two rates as the authors' code has it: of rates that are rounded to two decimals."""
+    group, reference = context.sides
+    pair = np.round([ratio.rates[group], ratio.rates[reference]], 2)
+    higher = ""
+    if not np.isnan(pair).any() and pair[0] != pair[1]:
+        higher = group if pair[0] > pair[1] else reference
+    return context.finding(
+        replace(ratio.estimate, value=rates.ratio_of_rounded(*ratio.rates.values())),
+        measure,
+        f"{' and '.join(context.sides)}, {ROUNDED}",
+        higher_group=higher,
+        view=context.plain_view,
+    )
 
 
 def _f1_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:

@@ -325,6 +325,25 @@ def rate_ratio(
     )
 
 
+def ratio_of_rounded(first: float, second: float) -> float:
+    """Return the smaller over the larger of two rates that are rounded to two decimals first, rounded so itself.
+
+    Published by Sogancioglu et al. (2023): of rates near 0 it can be far from the ratio of the rates.
+
+    Args:
+        first: a rate, 0 to 1.
+        second: another rate.
+
+    Returns:
+        0 to 1; NaN where both rates round to 0, or one is NaN.
+
+    >>> ratio_of_rounded(1 / 6, 0.5), ratio_of_rounded(0.004, 0.006)
+    (0.34, 0.0)
+    """
+    rounded = np.round([first, second], 2)
+    return float(np.round(divide(rounded.min(), rounded.max()), 2))
+
+
 def macro_f1(
     answers: ArrayLike,
     labels: ArrayLike,

@@ -17,7 +17,7 @@ from swapbias.builders._clinical_notes_tables import note_tables, written_for
 from swapbias.errors import UsageError
 from swapbias.files import CREDENTIALED
 from swapbias.findings import disaggregate
-from swapbias.findings.predictions import RANDOM_DIRECT
+from swapbias.findings.predictions import RANDOM_DIRECT, ROUNDED
 from swapbias.hub import datasets as building
 from swapbias.measures import MEASURES
 from swapbias.models.chat import ChatOptions
@@ -84,6 +84,7 @@ def numbers(findings, subset, *, slice_by="phenotype"):
     return {
         result.measure: result
         for result in results
+        if ROUNDED not in result.contrast
         if MEASURES[result.measure].tabled or result.measure in RATIOS
     }
 
@@ -128,6 +129,14 @@ def test_regimes_by_hand(ten):
         assert mine["log_fprr"].estimate.value == pytest.approx(math.log(fprr) * -sign)
         assert {one.higher_group for name, one in mine.items() if name != "macro_f1"} == {higher}
         assert mine["flip_rate"].estimate.n == 10
+        rounded = {
+            one.measure: one for one in found if ROUNDED in one.contrast and one.subset == regime
+        }
+        # As the authors' code has it: .17 / .5; of equal rates 1.
+        assert rounded["tprr"].estimate.value == tprr
+        assert rounded["fprr"].estimate.value == (0.34 if higher else 1.0)
+        assert {one.higher_group for one in rounded.values()} == {higher}
+        assert {one.view for one in rounded.values()} == {"as published"}
     assert numbers(found, "original")["flip_rate"].estimate.p_value == pytest.approx(0.125)
     assert math.isnan(numbers(found, "augmented")["flip_rate"].estimate.p_value)
 
