@@ -11,6 +11,7 @@ from swapbias.builders._adjective_coreference_sentences import (
     key_aliases,
 )
 from swapbias.studies import Released
+from swapbias.studies.published import ReleasedNumber
 
 MODEL = "gpt-3.5-turbo"
 BASELINE = "baseline"
@@ -22,11 +23,13 @@ CODES = {
     row["condition"]: "-".join((row[gender] or "nothing")[:5] for gender in GENDERS)
     for row in conditions()
 } | {BASELINE: "base"}
-MEAN = f"mean of {len(TRIALS)} trials"
+SLICE = "adjectives"
+BIAS = "pro - anti, strict parser"
+DIFFERENCE = f"pro - anti, minus {BASELINE}"
 _LEVEL = 0.05
 RESULTS = ("larger", "smaller", "no significant change")
 Files = Mapping[str, Path]
-Fact = tuple[str, str, str, float]
+Facts = Iterator[ReleasedNumber]
 
 
 def answers_path(trial: int, side: str, condition: str) -> str:
@@ -62,18 +65,27 @@ def _bias(files: Files, trial: int, condition: str) -> float:
     return round(pro - anti, 1)
 
 
-def _facts(trial: int, files: Files) -> Iterator[Fact]:
+def _number(
+    subset: str, measure: str, contrast: str, condition: str, value: float
+) -> ReleasedNumber:
+    """A number of a condition, by the key that the findings of an audit have."""
+    return ReleasedNumber(subset, measure, contrast, value, SLICE, condition)
+
+
+def _facts(trial: int, files: Files) -> Facts:
     """The bias of each condition in a trial, its difference to the baseline, the shares of the answers in percent."""
+    subset = f"trial {trial}"
     biases = {condition: _bias(files, trial, condition) for condition in CODES}
     for condition, bias in biases.items():
-        yield f"trial {trial}", "answer_bias", condition, bias
+        yield _number(subset, "answer_bias", BIAS, condition, bias)
         if condition != BASELINE:
-            yield f"trial {trial}", "bias_difference", condition, bias - biases[BASELINE]
-    for kind, share in _shares(files, trial).items():
-        yield f"trial {trial}", "answer_share", kind, share
+            difference = bias - biases[BASELINE]
+            yield _number(subset, "bias_difference", DIFFERENCE, condition, difference)
+    for (condition, kind), share in _shares(files, trial).items():
+        yield _number(subset, "answer_share", kind, condition, share)
 
 
-def _shares(files: Files, trial: int) -> dict[str, float]:
+def _shares(files: Files, trial: int) -> dict[tuple[str, str], float]:
     """Count the share of each class of answers of a trial, in percent with one decimal as released."""
     from swapbias.measures import CLASSES
 
@@ -82,7 +94,7 @@ def _shares(files: Files, trial: int) -> dict[str, float]:
         for side in SIDES:
             of_side = classes(files, trial, side, condition)
             for name in CLASSES:
-                shares[f"{condition}: {side} {name}"] = round(100 * of_side.count(name) / ROWS, 1)
+                shares[condition, f"{side} {name}"] = round(100 * of_side.count(name) / ROWS, 1)
     return shares
 
 
@@ -109,7 +121,7 @@ def result_of(difference: float, p_one_sided: float) -> str:
     return "larger" if difference > 0 else "smaller"
 
 
-def trial_facts(trials: Sequence[int], subset: str, files: Files) -> Iterator[Fact]:
+def trial_facts(trials: Sequence[int], subset: str, files: Files) -> Facts:
     """Over several trials: mean biases, differences to the baseline, published p-values, and mean shares of answers.
 
     As published, and for comparison with what was printed alone: means rounded to one decimal, a pooled t-test over
@@ -120,17 +132,18 @@ def trial_facts(trials: Sequence[int], subset: str, files: Files) -> Iterator[Fa
     }
     results = []
     for condition, of_trials in biases.items():
-        yield subset, "answer_bias", condition, sum(of_trials) / len(of_trials)
+        yield _number(subset, "answer_bias", BIAS, condition, sum(of_trials) / len(of_trials))
         if condition != BASELINE:
             difference, p_one_sided = difference_of_biases(of_trials, biases[BASELINE])
-            yield subset, "bias_difference", condition, difference
-            yield subset, "p_one_sided", condition, p_one_sided
+            yield _number(subset, "bias_difference", DIFFERENCE, condition, difference)
+            yield _number(subset, "p_one_sided", DIFFERENCE, condition, p_one_sided)
             results.append(result_of(difference, p_one_sided))
     for result in RESULTS:
-        yield subset, "adjective_count", result, float(results.count(result))
+        yield ReleasedNumber(subset, "adjective_count", result, float(results.count(result)))
     shares = [_shares(files, trial) for trial in trials]
-    for kind in shares[0]:
-        yield subset, "answer_share", kind, sum(of[kind] for of in shares) / len(shares)
+    for condition, kind in shares[0]:
+        mean = sum(of[condition, kind] for of in shares) / len(shares)
+        yield _number(subset, "answer_share", kind, condition, mean)
 
 
 def _files(*trials: int) -> tuple[str, ...]:
@@ -155,5 +168,5 @@ def released() -> Iterator[Released]:
         yield whole(files=_files(trial), counts=partial(_facts, trial))
     # what two trials give is printed nowhere: it shows how far two go
     for trials in (TRIALS[:2], TRIALS):
-        subset = MEAN if trials == TRIALS else f"mean of trials {trials[0]} and {trials[-1]}"
+        subset = "" if trials == TRIALS else f"mean of trials {trials[0]} and {trials[-1]}"
         yield whole(files=_files(*trials), counts=partial(trial_facts, trials, subset))

@@ -113,11 +113,15 @@ def _baseline_difference(
         test="t",
     )
     yield context.finding(published, "bias_difference", contrast, view=context.plain_view)
+    # In the direction that was seen.
+    one_sided = Estimate(published.p_value / 2, n=published.n, test="t, one-sided")
+    yield context.finding(one_sided, "p_one_sided", contrast, view=context.plain_view)
 
 
 def _bias_by_trial(context: Context, rows: pd.DataFrame) -> list[float]:
-    """Return the bias of each trial in percentage points; NaN for one that lacks a side."""
-    is_right = rows["score"].gt(0).astype(float).where(rows["score"].notna())
+    """Return the bias of each trial in percentage points by the strict parser; NaN for one that lacks a side."""
+    right = rows.get("strict_correct", rows["score"])
+    is_right = right.gt(0).astype(float).where(rows["score"].notna())
     is_reference = rows["group"] == context.experiment.compares.reference
     shares = is_right.groupby([rows["trial"], is_reference], sort=False).mean()
     means = shares.unstack().reindex(columns=[False, True])

@@ -190,16 +190,19 @@ def _recompute_findings(
         return findings, []
     published = paper_models.published_for(study.name, released.model)
     facts = []
-    for subset, measure, contrast, number in released.counts(files):
+    for fields in released.counts(files):
+        number = paper_numbers.ReleasedNumber(*fields)
         fact = Finding(
             study=study.name,
             experiment=released.experiment,
             model_id=released.model,
-            measure=measure,
-            contrast=contrast,
-            subset=subset,
+            measure=number.measure,
+            contrast=number.contrast,
+            subset=number.subset,
+            slice_by=number.slice_by,
+            slice_value=number.slice_value,
             unit="count",
-            estimate=Estimate(number),
+            estimate=Estimate(number.value),
         )
         # Some counts are in no paper.
         facts.append(replace(fact, published=published.get(fact.key())))

@@ -141,7 +141,7 @@ _RECORDS = (
     Measure("interaction", "interaction, {contrast}", "interaction ", gap_span=2),
     Measure("interaction_of_three", "interaction, {contrast}", "interaction ", gap_span=4),
     Measure("bias_difference", prefix="bias minus baseline's "),  # a model against itself
-    Measure("p_one_sided", "one-sided p, {contrast}", "one-sided p "),
+    Measure("p_one_sided", "one-sided p, {contrast}", "one-sided p ", "p", signed=False),
     Measure("model_difference", "{contrast}", like_gap=True),
     Measure(
         "gap_beyond_wording",

@@ -21,6 +21,7 @@ from swapbias.studies.declared import Declaration, Fault
 from swapbias.studies.experiment import Study
 from swapbias.studies.package_study import STUDY_FILE, declared_study
 from swapbias.studies.prompt import PLACEBO_COLUMNS, PROMPT_COLUMNS, Candidate, Row
+from swapbias.studies.published import ReleasedNumber
 from swapbias.studies.row_check import check_columns
 from swapbias.studies.tables import Lexicon
 
@@ -156,8 +157,11 @@ class Released:
     """The files of ``sources.csv`` that hold the outputs."""
     rows: Callable[[Mapping[str, Path]], Iterable[Mapping[str, Any]]]
     """A function that makes rows, each with a ``score``, from the files: by name their path on this machine."""
-    counts: Callable[[Mapping[str, Path]], Iterable[tuple[str, str, str, float]]] | None = None
-    """A function that makes numbers that compare no groups (counts of outputs): subset, measure, contrast, number."""
+    counts: (
+        Callable[[Mapping[str, Path]], Iterable[ReleasedNumber | tuple[str, str, str, float]]]
+        | None
+    ) = None
+    """A function that makes numbers of no scored rows (counts of outputs): the fields of ``ReleasedNumber``."""
     note: str = ""
     """A note where the authors corrected the outputs after they had printed others; blank for no correction."""
     corrected: tuple[str, ...] = ()

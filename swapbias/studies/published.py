@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
+from typing import NamedTuple
 
 from swapbias.studies.corpus_folders import corpus_dir
 from swapbias.studies.tables import shown_names, table_name, table_rows
@@ -53,6 +54,23 @@ class Published:
     def is_recomputed(self) -> bool:
         """True where nobody prints some of its numbers."""
         return RECOMPUTED in (self.value_origin, self.p_value_origin, self.effect_size_origin)
+
+
+class ReleasedNumber(NamedTuple):
+    """A number that released outputs give without scored rows, by the key of ``published.csv``."""
+
+    subset: str
+    """The part of the outputs; blank for all of them."""
+    measure: str
+    """The measure."""
+    contrast: str
+    """What is compared, or counted."""
+    value: float
+    """The number."""
+    slice_by: str = "all"
+    """The slice; ``all`` for none."""
+    slice_value: str = ""
+    """The value of the slice."""
 
 
 _COLUMNS = ("model", *KEY, *QUANTITIES, "source", "note", "recomputed", "origin")

@@ -270,10 +270,11 @@ def test_mean_of_rounded_trials(tmp_path):
     # biases, differences, p-values, results, shares of four classes on two sides
     assert len(facts) == 16 + 15 + 15 + 3 + 16 * 2 * 4
     # Pro 199 ... 195 of 395: 50.4, 50.1, 49.9, 49.6, 49.4; anti 25.3: biases 25.1, 24.8, 24.6, 24.3, 24.1.
-    assert facts[0][:3] == ("mean of 5 trials", "answer_bias", "baseline")
+    assert facts[0][:3] == ("", "answer_bias", "pro - anti, strict parser")
+    assert facts[0][4:] == ("adjectives", "baseline")
     assert facts[0][3] == pytest.approx((25.1 + 24.8 + 24.6 + 24.3 + 24.1) / 5)
     # Every condition has the same trials: no difference, and half of the distribution lies above it.
-    by_measure = {(measure, condition): value for _, measure, condition, value in facts}
+    by_measure = {(fact.measure, fact.slice_value): fact.value for fact in facts}
     assert by_measure["bias_difference", "dry/bubbly"] == 0
     assert by_measure["p_one_sided", "dry/bubbly"] == pytest.approx(0.5)
     files[outputs.KEYS["correct"]].write_text("cook\n")
@@ -284,14 +285,14 @@ def test_mean_of_rounded_trials(tmp_path):
 @pytest.fixture(scope="module")
 def published():
     rows = [row for row in published_rows(NAME) if row["measure"] == "answer_bias"]
-    return {(row["subset"], row["contrast"]): row["value"] for row in rows}
+    return {(row["subset"], row["slice_value"]): row["value"] for row in rows}
 
 
 def test_published_means_of_trials(published):
     """The published means are those of the five released trials."""
     for condition in outputs.CODES:
         trials = [float(published[f"trial {trial}", condition]) for trial in outputs.TRIALS]
-        assert abs(np.mean(trials) - float(published[outputs.MEAN, condition])) <= 0.05 + 1e-9
+        assert abs(np.mean(trials) - float(published["", condition])) <= 0.05 + 1e-9
     assert [published[f"trial {trial}", "baseline"] for trial in outputs.TRIALS] == [
         "26.6",
         "29.4",
@@ -316,9 +317,9 @@ def test_adjectives_that_raise_bias(published):
 def test_published_p_values_of_trials(published):
     """The printed p-values follow from the biases of the trials, and nine adjectives raise the bias."""
     rows = {
-        (row["measure"], row["contrast"]): row["value"]
+        (row["measure"], row["slice_value"] or row["contrast"]): row["value"]
         for row in published_rows(NAME)
-        if row["subset"] == outputs.MEAN
+        if not row["subset"]
     }
     trials = {
         condition: [float(published[f"trial {trial}", condition]) for trial in outputs.TRIALS]
@@ -338,15 +339,15 @@ def test_published_p_values_of_trials(published):
 def test_cells_of_heat_map_are_means(published):
     """A cell of the heat map is the mean of five released trials."""
     shares = {
-        (row["subset"], row["contrast"]): row
+        (row["subset"], row["slice_value"], row["contrast"]): row
         for row in published_rows(NAME)
         if row["measure"] == "answer_share"
     }
-    cells = {contrast: row for (subset, contrast), row in shares.items() if subset == outputs.MEAN}
+    cells = {key[1:]: row for key, row in shares.items() if not key[0]}
     assert len(cells) == 128
     # 84.8, 86.6, 86.3, 88.6 and 87.3 in the five trials
-    assert cells["baseline: pro correct"]["value"] == "86.72"
-    assert cells["baseline: pro correct"]["origin"] == "recomputed"
+    assert cells["baseline", "pro correct"]["value"] == "86.72"
+    assert cells["baseline", "pro correct"]["origin"] == "recomputed"
 
 
 def test_one_sided_difference_by_hand():

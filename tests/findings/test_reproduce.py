@@ -90,16 +90,18 @@ def test_published_numbers_follow(upstream):
         ("llama3", "-0.00025"),
     }
     answers = {one.number: one.recomputed for one in rows if one.study == "adjective_coreference"}
-    assert answers["answers trial 1: bias baseline, value"] == 26.6
-    assert answers["answers trial 2: bias baseline, value"] == 29.4
+    strict = "bias pro - anti, strict parser by adjectives"
+    assert answers[f"answers trial 1: {strict}=baseline, value"] == 26.6
+    assert answers[f"answers trial 2: {strict}=baseline, value"] == 29.4
     # Of a trial: a bias for each of 16 conditions, 15 differences, and for each the shares of 4 classes on 2 sides.
     trials = [one.number for one in printed if one.number.startswith("answers trial")]
     assert len(trials) == (16 + 15 + 16 * 4 * 2) * len({one.split(":")[0] for one in trials})
     # Two trials give means, differences and p-values as well, which nobody printed: dry/bubbly 35.7 and 46.3.
     of_two = "answers mean of trials 1 and 2: "
-    assert answers[f"{of_two}bias dry/bubbly, value"] == pytest.approx((35.7 + 46.3) / 2)
-    assert answers[f"{of_two}bias minus baseline's dry/bubbly, value"] == pytest.approx(41.0 - 28.0)
-    assert 0 < answers[f"{of_two}one-sided p dry/bubbly, value"] < 0.5
+    assert answers[f"{of_two}{strict}=dry/bubbly, value"] == pytest.approx((35.7 + 46.3) / 2)
+    dry = "pro - anti, minus baseline by adjectives=dry/bubbly, value"
+    assert answers[f"{of_two}bias minus baseline's {dry}"] == pytest.approx(41.0 - 28.0)
+    assert 0 < answers[f"{of_two}one-sided p {dry}"] < 0.5
     largest = any(
         "Llama-3.1-405B" in one.model for one in printed if one.study == "stigma_vignettes"
     )
