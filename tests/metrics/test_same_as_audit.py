@@ -181,7 +181,7 @@ def rate_ratio():
     )
     findings = audit(rates=("ratios",))
     for name in ("tprr", "fprr"):
-        yield keys(results, name, f"{name}_"), numbers(findings, name)
+        yield keys(results, name, f"{name}_"), numbers(findings, name, "f and m")
         counts = {"n": results[f"{name}_n"], "n_unscored": results[f"{name}_n_unscored"]}
         for prefix in (f"{name[:3]}_difference", f"log_{name}"):
             part = {
