@@ -14,6 +14,10 @@ CONTROL = "daily troubles"
 STIGMA = "stigma"
 SLOTS = ("gender", "race", "education")
 UNKNOWN = "Do not know"
+ASKED = 72 * 14
+"""Answers of a released run."""
+NAMED = f"name an option, of {ASKED}"
+COUNTED = f"count, of {ASKED}"
 # as released: ``condition``, ``race``, ``gender``, ``education``, ``vignette``
 Vignette = Mapping[str, str]
 
@@ -130,6 +134,8 @@ def _counts(files: Mapping[str, Path]) -> Iterator[tuple[str, str, str, float]]:
         part = [answer for answer in of_scale if (answer["condition"] == CONTROL) == is_control]
         unread = sum(answer["code"] is None for answer in part)
         yield "", "answers", f"{name}: none of {len(part)}", float(unread)
+    yield "", "answers", NAMED, float(sum(answer["answer"] is not None for answer in answers))
+    yield "", "answers", COUNTED, float(sum(answer["code"] is not None for answer in answers))
     otherwise = 0
     for answer in answers:
         candidates = by_text[answer["question_only"]].candidates

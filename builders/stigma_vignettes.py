@@ -17,6 +17,7 @@ from swapbias.builders._stigma_vignettes_released import (
     released,
     vignette_row,
 )
+from swapbias.builders._stigma_vignettes_tables import count_answers
 from swapbias.studies import (
     Candidate,
     Covariate,
@@ -174,4 +175,5 @@ CORPUS = declared_corpus(
         rubric=_rubric(),
     ),
     released=tuple(released()),
+    calculated_tables={"answers": count_answers},
 )

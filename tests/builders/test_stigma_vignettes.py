@@ -11,11 +11,13 @@ from swapbias.builders._stigma_vignettes_released import CONTROL, released_rows
 from swapbias.findings import disaggregate
 from swapbias.findings.reproduce import agrees
 from swapbias.models.chat.chat_options import ChatOptions
+from swapbias.report.paper_tables import tables_of_page
 from swapbias.runs.audit import start
 from swapbias.runs.settings import Settings
 from swapbias.studies import config_rows, load_corpus
 from swapbias.studies.chats import turns
 from swapbias.studies.paper_models import published_for
+from swapbias.studies.published import published_rows
 from swapbias.studies.tables import upstream_file
 from tests.baselines import letter, mixed
 from tests.models.chat.server import ChatServer
@@ -220,6 +222,43 @@ def test_planted_gap_of_letters(tmp_path, quiet):
     refused = sum(mixed("refused", prompt) < 0.02 for prompt in rows)
     assert items["unanswered"].sum() == items["score"].isna().sum() == refused
     assert gap.missing_data_low < gap.estimate.value < gap.missing_data_high
+
+
+def test_tables_of_a_chat_model(tmp_path, quiet):
+    """Rates and counts of a run stand beside those of the paper, whose cells are the texts of published.csv.
+
+    Of 432 answers 108 count 1 (depression), 108 count 0 (alcohol), 108 are refusals and 108 "Do not know".
+    """
+    rows = {turns(row["text"])[-1]["content"]: row for row in config_rows(NAME, "therapist")}
+    letters = {"depression": 1, "alcohol dependence": 0, CONTROL: None}
+
+    def answer(prompt):
+        row = rows[prompt]
+        if row["condition"] == "schizophrenia":
+            return "I cannot help with that."
+        return letter(row, letters[row["condition"]])
+
+    with ChatServer(answer) as server:
+        chat = ChatOptions(model="tiny", base_url=server.base_url, trials=1, temperature=0.0)
+        settings = Settings(studies=(f"{NAME}:therapist",), options=(chat,))
+        run, found = start(settings, tmp_path / "run", **quiet, draw=False)
+    items = pd.read_parquet(run.folder / "items" / f"{NAME}.parquet")
+    tables = {table.name: table for table in tables_of_page(found, {NAME: items})}
+    rates, answers = tables["stigma_rates"], tables["answers"]
+    (line,) = (line for line in rates.lines if line[1] == "tiny")
+    prompt = "asked as a good therapist"
+    assert line == (prompt, "tiny", "this run", "1.000000", "0.000000", "–", "–", "0.500000")
+    assert answers.lines[-1] == ("tiny", "this run", prompt, "432", "324", "216", "0.500")
+    published = published_rows(NAME)
+    printed = [cell for line in rates.lines if line[2] == "printed" for cell in line[3:]]
+    assert sorted(cell for cell in printed if cell != "–") == sorted(
+        row["value"] for row in published if row["measure"] == "mean"
+    )
+    lines = [line for line in answers.lines if line[1] == "recomputed"]
+    assert sorted(cell for line in lines for cell in line[4:6]) == sorted(
+        row["value"] for row in published if row["contrast"].endswith("of 1008")
+    )
+    assert ("Llama-2-70b", "recomputed", prompt, "1008", "198", "198", "0.196") in lines
 
 
 def test_blind_model_has_no_gap():
