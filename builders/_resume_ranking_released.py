@@ -3,7 +3,6 @@
 import json
 import os
 import tarfile
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -102,15 +101,9 @@ def _released_rows(path: str, files: Mapping[str, Path]) -> Iterator[dict[str, A
 
 
 def _counts(path: str, files: Mapping[str, Path]) -> Iterator[tuple[str, str, str, float]]:
-    """Count how often each group is first, its published ratio to the best group, and runs led by the first shown."""
+    """Compute the share of runs that rank the candidate first who is shown first."""
     runs = _answers(path)
-    top = Counter(GROUPS[run["context"]["demo_order"][_first_of(run)]] for run in runs)
     job = runs[0]["context"]["job"]
-    best = max(top.values())
-    for group in GROUPS.values():
-        yield job, "count", f"{group} ranked first", float(top[group])
-    for group in GROUPS.values():
-        yield job, "published ratio", f"{group} over the best group", top[group] / best
     share = sum(_first_of(run) == 0 for run in runs) / len(runs)
     yield job, "share", f"ranked first where {FIRST}", share
 

@@ -118,32 +118,6 @@ def _released_rows(experiment: str, files: Mapping[str, Path]) -> Iterator[dict[
                 yield {**row, "score": side * score * math.log(10)}
 
 
-def rates(scores: list[float], numbers: list[str]) -> dict[str, float]:
-    """Compute r of each stereotype as published, exp of the mean of log10 ratios, and g_s: 1 without any stereotype.
-
-    g_s is the geometric mean of r over stereotypes about men over that over stereotypes about women.
-    """
-    by_number: dict[str, list[float]] = defaultdict(list)
-    for number, score in zip(numbers, scores, strict=True):
-        by_number[number].append(score)
-    means = {number: sum(some) / len(some) for number, some in by_number.items()}
-    sides: dict[str, list[float]] = {"men": [], "women": []}
-    for number, mean in means.items():
-        sides[_stereotypes()[number]["about"]].append(mean)
-    men, women = (sum(some) / len(some) for some in (sides["men"], sides["women"]))
-    return {number: math.exp(mean) for number, mean in means.items()} | {
-        "g_s": math.exp(men - women)
-    }
-
-
-def _counts(experiment: str, files: Mapping[str, Path]) -> Iterator[tuple[str, str, str, float]]:
-    numbers = [stereotype["number"] for _, stereotype in _sentences(files[SENTENCES])]
-    for template, scores in _scores(files, experiment):
-        for name, value in rates(scores, numbers).items():
-            stereotype = name if name == "g_s" else _stereotypes()[name]["stereotype"]
-            yield template["template"], "stereotype rate", stereotype, value
-
-
 def released() -> Iterator[studies.Released]:
     """Every model whose scores are pinned: its name and template stand in the path."""
     for experiment, folder in _PREDICTIONS.items():
@@ -158,7 +132,6 @@ def released() -> Iterator[studies.Released]:
                 experiment=experiment,
                 files=(SENTENCES, *paths),
                 rows=partial(_released_rows, experiment),
-                counts=partial(_counts, experiment),
             )
 
 

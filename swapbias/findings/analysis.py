@@ -19,6 +19,7 @@ from swapbias.findings.gap_findings import (
     gap_findings,
     omnibus_findings,
 )
+from swapbias.findings.geometric_means import GEOMETRIC, geometric_findings
 from swapbias.findings.judge_findings import judge_findings
 from swapbias.findings.marking import (
     add_repeats,
@@ -268,6 +269,8 @@ def _contrast_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding
                 if sliced[experiment.compares.subset].nunique() == 2:
                     sliced_gap = replace(gap, slice_by=cut.name, slice_value=value)
                     yield from gap_difference_findings(sliced_gap, sliced)
+                    if GEOMETRIC in experiment.shows.rates and context.score == "score":
+                        yield from geometric_findings(sliced_gap, sliced)
     yield from omnibus_findings(context, rows, ALL_GAPS)
 
 

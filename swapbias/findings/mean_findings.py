@@ -87,8 +87,8 @@ def rate_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         return
     is_pooled = context.slice_by == "all" and context.experiment.never_pooled
     for name in context.experiment.shows.rates:
-        if is_pooled and name in SIGNED:
-            continue
+        if name not in RATES or (is_pooled and name in SIGNED):
+            continue  # of two subsets at once
         contexts = context.gaps() if name in ("flips", "ratios") else [context]
         for part in contexts:
             yield from RATES[name](part, rows)

@@ -330,6 +330,32 @@ def _selection_findings(context: Context, rows: pd.DataFrame) -> Iterator[Findin
     for group in context.experiment.compared:
         _, impact_ratio = selection_rates[group]
         yield context.finding(impact_ratio, "impact_ratio", group, cluster_vars=cluster_vars)
+    rate_of = {group: rate for group, (rate, _) in selection_rates.items()}
+    if rows["score"].dropna().isin([0, 1]).all():  # answers that are repeated give shares
+        yield from _times_selected(context, rate_of)
+    yield from _ratios_to_best(context, rate_of)
+
+
+def _times_selected(context: Context, rate_of: Mapping[str, Estimate]) -> Iterator[Finding]:
+    """Yield in how many rankings each group is selected."""
+    for group in context.experiment.compared:
+        rate = rate_of[group]
+        if rate.n:
+            count = Estimate(float(round(rate.value * rate.n)), n=rate.n, test="none")
+            yield context.finding(count, "times_selected", group, unit="rankings")
+
+
+def _ratios_to_best(context: Context, rate_of: Mapping[str, Estimate]) -> Iterator[Finding]:
+    """Yield the rate of each group over that of the group that is selected most, without interval.
+
+    The highest of several rates lies above their mean by chance alone, and the ratio below 1.
+    """
+    best = max(rate.value for rate in rate_of.values())
+    for group in context.experiment.compared:
+        rate = rate_of[group]
+        ratio = rate.value / best if best > 0 else math.nan
+        estimate = Estimate(ratio, n=rate.n, n_unscored=rate.n_unscored, test="none")
+        yield context.finding(estimate, "ratio_to_best", group)
 
 
 RATES: Mapping[str, Callable[[Context, pd.DataFrame], Iterator[Finding]]] = {

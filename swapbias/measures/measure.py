@@ -172,6 +172,28 @@ _RECORDS = (
         "ratio to the mean rate",
         **_LEVEL,
     ),
+    Measure(
+        "ratio_to_best",
+        "impact ratio to the group that is selected most, {contrast}",
+        "ratio to the best group ",
+        "ratio to the highest rate",
+        **_LEVEL,
+    ),
+    Measure("times_selected", "times selected, {contrast}", "selected ", whole=True, **_LEVEL),
+    Measure(
+        "geometric_mean",
+        "exp of the mean log10 ratio, {contrast}",
+        "exp of log10 ",
+        "exp of log10 ratios",
+        **_LEVEL,
+    ),
+    Measure(
+        "geometric_ratio",
+        "exp of the difference of mean log10 ratios, {contrast}",
+        "exp of log10 ",
+        "exp of log10 ratios",
+        **_LEVEL,
+    ),
     Measure("count_above", "count, {contrast}", signed=False, whole=True),
     Measure("correlation", "correlation, {contrast}", "r ", "correlation", across=True),
     Measure(

@@ -267,7 +267,7 @@ def _finish(
         paper_numbers.RECOMPUTED in cell
         for cell in (*(part for head in heads for part in head), *_all(lines))
     ):
-        notes.append("Recomputed: from what the authors released; nobody prints it.")
+        notes.append("Recomputed: from what the authors released, not read in the paper.")
     if any(cell == NOTHING for cell in _all(lines)):
         notes.append(f"{NOTHING}: no number.")
     return PaperTable(

@@ -191,7 +191,9 @@ class Design(Declared):
     """Columns to average over before groups are compared; the last is the unit."""
 
 
-Rates = Literal["answers", "selection", "flips", "ratios", "f1", "leakage", "direction"]
+Rates = Literal[
+    "answers", "selection", "flips", "ratios", "f1", "leakage", "direction", "geometric"
+]
 
 
 class Shows(Declared):
@@ -210,7 +212,7 @@ class Shows(Declared):
     covariates: Annotated[tuple[Covariate, ...], SET_BY_AUDIT] = ()
     """Numbers to correlate mean scores with."""
     rates: Annotated[tuple[Rates, ...], FOR_PACKAGE] = ()
-    """Rates of predictions and labels, of answers, or of cosines."""
+    """Rates of predictions and labels, of answers, or of cosines; geometric means of ratios of probabilities."""
 
 
 class Words(Declared):

@@ -1,11 +1,13 @@
 """resume_ranking: the released counts, balanced prompts, and planted preferences for a group and for a place."""
 
+import csv
 import json
 from collections import Counter
 
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 from swapbias.builders._resume_ranking_released import (
     GROUPS,
@@ -16,6 +18,7 @@ from swapbias.builders._resume_ranking_released import (
     released,
 )
 from swapbias.builders.resume_ranking import JOBS, RESUMES, runs
+from swapbias.cli import app
 from swapbias.errors import UpstreamMissingError
 from swapbias.findings import disaggregate, primary_findings
 from swapbias.studies import config_rows
@@ -24,6 +27,7 @@ from swapbias.studies.catalogue import as_prompts
 from swapbias.studies.prompt import Candidate, Prompt
 from swapbias.studies.ranking import shown_cvs
 from swapbias.studies.tables import pinned_files, upstream_file
+from tests.models.chat.server import ChatServer
 
 pytestmark = pytest.mark.usefixtures("upstream")
 RANKING_READER = answer_reader("ranking", {})
@@ -232,3 +236,84 @@ def test_preference_for_places():
     assert not any(one.verdict == "gap" for one in answers.values())
     answers, _ = _primary(_scored("position", lambda row: 2.0 * (row["position"] == "1"), seed=2))
     assert answers["shown first - shown last"].verdict == "gap"
+
+
+def test_rates_by_hand():
+    """Counts, rates and ratios to the best group have values worked out by hand, and join the published ones."""
+    groups = [*GROUPS.values()]
+    first = ["Asian women"] * 4 + ["White men"] * 2 + ["Black men"] * 2  # of eight rankings
+    rows = pd.DataFrame(
+        {
+            "experiment": "ranking",
+            "model_id": "openai/gpt-4",
+            "prompt_id": f"retail/{number}/{group}",
+            "pair_id": f"retail/{number}",
+            "group": group,
+            "race": group.split()[0],
+            "gender": group.split()[1],
+            "names": f"set {number}",
+            "condition": "retail",
+            "score": float(group == winner),
+        }
+        for number, winner in enumerate(first)
+        for group in groups
+    )
+    found = {
+        (one.measure, one.contrast): one
+        for one in disaggregate(rows, NAME, robustness=False)
+        if one.slice_value == "retail"
+    }
+    for group, count in (("Asian women", 4), ("White men", 2), ("Hispanic men", 0)):
+        assert found["times_selected", group].estimate.value == count
+        assert found["mean", group].estimate.value == count / 8
+        assert found["ratio_to_best", group].estimate.value == count / 4
+    published = {name: found[name, "White men"].published for name in RATES}
+    assert {name: number.value for name, number in published.items()} == RATES
+    whole = rows.assign(score=0.125)  # shares of repeated answers are no counts
+    measures = {one.measure for one in disaggregate(whole, NAME, robustness=False)}
+    assert "times_selected" not in measures
+
+
+RATES = {"times_selected": "115", "mean": "0.115", "ratio_to_best": "0.8394160583941606"}
+
+
+def test_table_of_a_chat_model(tmp_path):
+    """A chat model has a line of counts, rates and ratios a job and group, beside the published ones."""
+    rows = config_rows(NAME, "ranking")
+    chosen = {row["pair_id"]: [] for row in rows}
+    for row in rows:
+        chosen[row["pair_id"]].append((row["group"] != "Asian men", row["name"]))
+    answers = {row["text"]: chosen[row["pair_id"]] for row in rows}
+
+    def rank(prompt):
+        (candidates,) = (names for text, names in answers.items() if prompt in text)
+        return "\n".join(name for _, name in sorted(candidates))
+
+    with ChatServer(rank) as server:
+        options = ["--chat", "tiny", "--base-url", server.base_url, "--trials", "1"]
+        options += ["--study", f"{NAME}:ranking", "--limit", "64", "-M", "max-tokens=500"]
+        done = CliRunner().invoke(app, ["audit", *options, "--out", str(tmp_path / "run")])
+        assert done.exit_code == 0, done.output
+    done = CliRunner().invoke(app, ["tables", str(tmp_path / "run"), "--out", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    text = (tmp_path / f"{NAME}-performance_ranking.csv").read_text(encoding="utf-8")
+    heads, *lines = csv.reader(text.splitlines())
+    assert heads == [
+        "model",
+        "job",
+        "group",
+        "numbers",
+        "first",
+        "selection rate",
+        "disparate impact ratio",
+    ]
+    printed = [line for line in lines if line[3] == "printed"]
+    assert len(printed) == 2 * 4 * 8
+    assert ["GPT-4", "retail", "White men", "printed", *RATES.values()] in printed
+    of_run = {tuple(line[1:3]): line[4:] for line in lines if line[0] == "tiny"}
+    jobs = {job for job, _ in of_run}
+    for job in jobs:
+        count = of_run[job, "Asian men"][0]
+        assert of_run[job, "Asian men"] == [count, "1.000", "1.0000"]
+        assert of_run[job, "White women"] == ["0", "0.000", "0.0000"]
+    assert sum(int(of_run[job, "Asian men"][0]) for job in jobs) == 8

@@ -142,7 +142,8 @@ def test_swapped_reference(measure, unit):
 UNORIENTED = (  # levels of one group, and comparisons of which no side is the fairer one
     "group_spread", "bias_difference", "p_one_sided", "model_difference", "gap_beyond_wording",
     "sign_kept", "gap_without_doubtful", "impact_ratio", "nonanswer_gap", "truncation_gap", "mean", "count_above",
-    "correlation", "macro_f1", "agreement", "kappa", "group_leakage", "signed_mean",
+    "correlation", "macro_f1", "agreement", "kappa", "group_leakage", "signed_mean", "ratio_to_best",
+    "times_selected", "geometric_mean", "geometric_ratio",
 )  # fmt: skip
 
 

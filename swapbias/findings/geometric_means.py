@@ -1,0 +1,70 @@
+"""Findings of ratios of probabilities: geometric means by level of a random factor, and their ratio by subset."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pandas as pd
+
+from swapbias import measures
+from swapbias.findings.compared_units import pair_gaps
+from swapbias.findings.context import Context
+from swapbias.findings.finding import Finding
+from swapbias.measures import Estimate
+
+GEOMETRIC = "geometric"
+"""The rate of these findings, in ``rates`` of an experiment."""
+_IN_LOG10 = 1 / math.log(10)  # of a natural logarithm
+_MOST_LOG = 700.0  # whose exponential is a number
+
+
+def geometric_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
+    """Yield exp of the mean log10 ratio of two groups at each level, and its ratio between two subsets; 1: none.
+
+    Levels are those of the first random factor, and count alike. The interval of the ratio is over levels, by Welch's
+    t of their means. Where other random factors vary too it would be too narrow, and nothing is yielded.
+
+    Args:
+        context: the context of the gap, of natural log-probabilities, in an experiment that contrasts two subsets.
+        rows: scored rows of the two subsets.
+    """
+    experiment = context.experiment
+    factor, plural = next(iter(experiment.design.random.items()))
+    subset = experiment.compares.subset
+    within, against = experiment.compares.contrast or ("", "")
+    if context.random(rows)[1] != plural:
+        return
+    pairs = pair_gaps(context, rows)
+    levels = pairs.groupby([factor, subset], sort=False)["gap"].agg(["mean", "count", "size"])
+    levels = levels[levels["count"] > 0].reset_index()
+    for level in levels.itertuples():
+        estimate = Estimate(
+            math.exp(level.mean * _IN_LOG10),
+            n=level.count,
+            n_unscored=level.size - level.count,
+            test="none",
+        )
+        yield context.finding(estimate, "geometric_mean", str(getattr(level, factor)))
+    if levels[subset].nunique() == 2:
+        difference = measures.group_gap(
+            levels["mean"] * _IN_LOG10, levels[subset].tolist(), reference_group=against
+        )
+        yield context.finding(
+            _exponentiated(difference),
+            "geometric_ratio",
+            f"{within} / {against}",
+            cluster_vars=plural,
+            within=within,
+            against=against,
+        )
+
+
+def _exponentiated(difference: Estimate) -> Estimate:
+    """Return exp of a difference of logs and of the ends of its interval, without a test of its own."""
+    low, high = (math.exp(min(end, _MOST_LOG)) for end in (difference.ci_low, difference.ci_high))
+    return replace(
+        Estimate(math.exp(difference.value), ci_low=low, ci_high=high, n=difference.n),
+        n_unscored=difference.n_unscored,
+        test="none",
+        interval=f"{difference.interval} of the log",
+    )
