@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from swapbias.report.charts import LOOKS, STYLE
 from swapbias.report.explanation_figure import draw_explanation
 from swapbias.report.finding_names import safe_line
+from swapbias.report.heat_map_figure import draw_heat_map
 from swapbias.studies import corpus_dir, paper, paper_figures_declared as declared_figures
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ def draw_figure(
         "shares": _shares,
         "bars": _bars,
         "explanation": draw_explanation,
+        "heat_map": draw_heat_map,
     }
     return kinds[entry.kind](study, entry, models)
 

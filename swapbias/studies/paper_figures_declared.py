@@ -9,7 +9,7 @@ from swapbias.studies.declared_values import EXPECTED, Number, Text
 from swapbias.studies.experiment import Declared
 
 _NAME = r"^[a-z0-9]+(_[a-z0-9]+)*$"
-FigureKind = Literal["boxes", "scatter", "sorted", "shares", "bars", "explanation"]
+FigureKind = Literal["boxes", "scatter", "sorted", "shares", "bars", "explanation", "heat_map"]
 
 
 class PaperFigure(Declared):
@@ -25,8 +25,8 @@ class PaperFigure(Declared):
     source: Text
     """Where the paper prints it."""
     kind: FigureKind
-    """Its form: boxes of scored rows, a scatter, sorted conditions, shares by model, bars, or words that explain a
-    note."""
+    """Its form: boxes of scored rows, a scatter, sorted conditions, shares by model, bars, words that explain a note,
+    or a heat map of classes of answers."""
     experiment: Text
     """The experiment that it is drawn of."""
     needs: Text
@@ -44,7 +44,13 @@ class PaperFigure(Declared):
     panels: Mapping[Text, Text] = {}
     """The values of ``panel_by``, and the titles of their panels."""
     across: Text = ""
-    """The label of the axis across, for a scatter."""
+    """The label of the axis across, for a scatter or a heat map."""
+    down: Text = ""
+    """The label of the axis down, for a heat map."""
+    classes: Mapping[Text, Text] = {}
+    """The columns of scored rows whose means are the cells of a heat map, and what the paper calls them."""
+    measure: Text = ""
+    """The measure in ``published.csv`` of the cells of a heat map; their contrast is the group and the class."""
     table: Text = ""
     """The file of the corpus with the values across, for a scatter; left out: another experiment has them."""
     column: Text = ""

@@ -6,8 +6,11 @@ from collections import Counter
 import pytest
 
 from swapbias.models.chat import ChatOptions
+from swapbias.report.paper_figures import draw_figure
 from swapbias.runs import Settings, read_run, start, write_tables
-from swapbias.studies import config_rows
+from swapbias.runs.run_figures import write_paper_figures
+from swapbias.runs.run_tables import models_of_runs
+from swapbias.studies import config_rows, paper
 from swapbias.studies.published import published_rows
 from tests.conftest import QUIET
 from tests.models.chat.server import ChatServer
@@ -81,3 +84,32 @@ def test_printed_numbers_join_the_run(finished_run):
     for row in printed:
         key = ("answers", "", row["measure"], row["contrast"], "adjectives", row["slice_value"])
         assert joined[key].value == row["value"]
+
+
+def cells_of(axis):
+    """The numbers in a panel of the heat map, by line and column."""
+    return {text.get_position()[::-1]: text.get_text() for text in axis.texts}
+
+
+def test_heat_map_of_the_blog_post(finished_run, tmp_path):
+    """Shares of the classes of answers stand below those of the post, with the values worked out by hand."""
+    pytest.importorskip("matplotlib")
+    (declared,) = paper.load_paper(NAME).figures
+    figure = draw_figure(declared, NAME, models_of_runs([finished_run], NAME))
+    pro, anti, run_pro, run_anti = (cells_of(axis) for axis in figure.axes[:4])
+    dry = declared.order.index("dry/bubbly")
+    old = declared.order.index("old")
+    # The mean of 84.8, 86.6, 86.3, 88.6 and 87.3 in the five trials of the authors.
+    assert pro[0, 0] == "86.7"
+    assert [anti[dry, column] for column in range(4)] == ["37.0", "43.6", "12.3", "7.1"]
+    # Right, wrong, unsure and other: of 48 sentences against the stereotype 12 and 24 are wrong, with "dry" 36 and
+    # 48, and to 12 with "old" the answer is "unsure".
+    assert {run_pro[line, 0] for line in range(16)} == {"100.0"}
+    assert [run_anti[0, column] for column in range(4)] == ["62.5", "37.5", "0.0", "0.0"]
+    assert [run_anti[dry, column] for column in range(4)] == ["12.5", "87.5", "0.0", "0.0"]
+    assert [run_anti[old, column] for column in range(4)] == ["75.0", "0.0", "25.0", "0.0"]
+    assert figure.axes[0].get_title() == "GPT-3.5 (recomputed):\npronoun that fits the stereotype"
+    assert figure.axes[4].get_xlabel().startswith("answers of the class, % of all answers")
+    (path,), left_out = write_paper_figures([finished_run], tmp_path, kind="svg")
+    assert path.name == "adjective_coreference-heat_map.svg"
+    assert not left_out
