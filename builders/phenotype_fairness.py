@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from swapbias.builders._phenotype_fairness_tables import count_notes
 from swapbias.studies import (
     corpus_dir,
     declared_corpus,
@@ -27,4 +28,8 @@ def _depression_words() -> Iterator[dict[str, str]]:
         )
 
 
-CORPUS = declared_corpus(NAME, {"depression_words": _depression_words})
+CORPUS = declared_corpus(
+    NAME,
+    {"depression_words": _depression_words},
+    calculated_tables={"table_2": count_notes},
+)

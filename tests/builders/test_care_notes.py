@@ -14,10 +14,12 @@ from swapbias.findings import disaggregate, primary_findings
 from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
 from swapbias.privacy import credentialed
+from swapbias.report.paper_tables import tables_of_page
 from swapbias.runs.audit import start
 from swapbias.runs.settings import Settings
 from swapbias.runs.tone import ToneReader, theme_shares
 from swapbias.studies.prompt import Prompt
+from swapbias.studies.published import published_rows
 from tests.models.chat.server import ChatServer
 from tests.tables import write
 
@@ -142,6 +144,23 @@ def test_planted_tone_in_private_notes(notes, tmp_path, quiet):
         assert not path.is_file() or not re.search(
             rb"psoriasis|happy and well", path.read_bytes()
         ), path
+
+
+def test_table_of_tone(notes, tmp_path, quiet):
+    """A run stands beside the released gaps: 1 of 7 words of women's summaries is of emotion, 1 of 8 of men's."""
+    with ChatServer(gloomy) as server:
+        _, found = start(audit_settings(notes, server), tmp_path / "run", **quiet, draw=False)
+    (table,) = tables_of_page(found, {})
+    (primary,) = primary_findings(found)
+    line = table.lines[-1]
+    assert line[:4] == ("tiny", "that of the run, 0 to 1", "this run", "–")
+    assert line[4] == f"{primary.estimate.value:.4f}"
+    assert line[5].startswith("[0.") or line[5] == "–"
+    assert line[7] == f"{100 / 7 - 100 / 8:.2f}" == "1.79"
+    rows = published_rows(NAME)
+    printed = [line[3] for line in table.lines if line[2] == "printed"]
+    assert sorted(printed) == sorted(row["value"] for row in rows if row["measure"] == "gap")
+    assert ("Gemma", "SiEBERT, positive", "printed", "0.038") in [line[:4] for line in table.lines]
 
 
 def test_classifier_needs_summaries(tmp_path, quiet):
