@@ -76,7 +76,7 @@ def audits():
     pytest.importorskip("torch", reason="needs the extra audit")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def upstream():
     return _folder("SWAPBIAS_UPSTREAM", "upstream", "the authors' released outputs")
 

@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from pathlib import Path
+from shlex import join
 from textwrap import fill, wrap
 from typing import Annotated, TypeAlias
 
@@ -11,7 +13,7 @@ import typer
 from swapbias import findings, studies
 from swapbias.cli import terminal as ui
 from swapbias.cli.data import loadable
-from swapbias.errors import UpstreamMissingError
+from swapbias.errors import UpstreamMissingError, UsageError
 
 _WIDE = 100
 """Columns of what is printed."""
@@ -23,13 +25,21 @@ def reproduce(
     show_all: Annotated[
         bool, ui.option("Print every number, and what is not at hand.", "--all")
     ] = False,
+    folder: Annotated[
+        Path | None, ui.option("Write a run for each released model, for swapbias tables.", "--out")
+    ] = None,
 ) -> None:
     """Recompute published numbers.
 
     They come from the outputs that the authors released.
 
+    With --out FOLDER these become runs, whose tables, figures and pages are made as those of an audit.
+
     Exit code 1: a number differs, or no output that was released is at hand.
     """
+    if folder is not None:
+        _write_runs(names or [], folder)
+        return
     names = [studies.load_study(name).name for name in names or loadable(studies.studies())]
     results = {name: list(findings.recompute(name)) for name in names}
     all_results = [result for of_study in results.values() for result in of_study]
@@ -48,6 +58,22 @@ def reproduce(
         ui.show(f"{_count_matches(rows)}.")
     if any(row.match == "no" for row in rows):
         raise typer.Exit(1)
+
+
+def _write_runs(names: Sequence[str], folder: Path) -> None:
+    """Write the released outputs of studies as runs, and show where they lie and which are missing."""
+    from swapbias.runs import released_runs  # reads tables
+
+    if not names:
+        raise UsageError("--out writes runs of the studies that are named. Name one or more.")
+    chosen = [studies.load_study(name).name for name in names]
+    written, left_out = released_runs.write_released_runs([*dict.fromkeys(chosen)], folder)
+    for sentence in left_out:
+        ui.show(fill(f"No run: {sentence}", _WIDE))
+    for run in written:
+        ui.show(str(run.place))
+    ui.show("No model was read: these are released outputs.")
+    ui.show(f"Next    swapbias tables {join(str(run.place) for run in written)}")
 
 
 def _show_left_out(results: "Iterable[_Result]") -> None:

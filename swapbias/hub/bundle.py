@@ -209,6 +209,11 @@ def bundle_run(run: Run, *, findings_only: bool = False) -> Bundle:
 
 def _read_shareable(run: Run, manifest: Mapping[str, Any]) -> Results:
     """Read a run that holds nothing that may not leave; else UsageError."""
+    if manifest.get(stored_run.RELEASED):
+        raise UsageError(
+            f"{run.folder} is of outputs that others released, and results repositories hold audits. Share an audit "
+            "of the model."
+        )
     if own_studies := manifest.get("own_studies"):
         raise UsageError(
             f"{run.folder} was audited with your own {listed(own_studies)}, and results repositories hold studies of "

@@ -37,7 +37,7 @@ from swapbias.report.verdicts import (
     group_by_question,
     state_verdicts,
 )
-from swapbias.studies import PLACEBO, load_study
+from swapbias.studies import PLACEBO, load_study, paper
 
 
 def render(
@@ -64,6 +64,7 @@ def render(
     studies = [load_study(name) for name in dict.fromkeys(finding.study for finding in rows)]
     skipped = manifest["skipped"]
     planted = [finding for finding in rows if not finding.view and _is_planted(finding)]
+    numbers_label = paper.RELEASED_OUTPUTS if manifest.get("released") else paper.THIS_RUN
     return render_html(
         "page.html.j2",
         command=command,
@@ -82,7 +83,7 @@ def render(
             _section(rows, items.get(study), study, name, packed or {})
             for study, name in experiments
         ],
-        paper_tables=tables_of_page(rows, items, manifest["models"]),
+        paper_tables=tables_of_page(rows, items, numbers_label, manifest["models"]),
         studies=studies,
         limits=_limits(experiments, own_notes=own_data(manifest) is not None),
         not_run=[

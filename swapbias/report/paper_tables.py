@@ -121,6 +121,7 @@ def models_in(
 def tables_of_page(
     findings: Sequence[Finding],
     items: Mapping[str, Any],
+    label: str,
     pins: Sequence[Mapping[str, Any]] = (),
 ) -> list[PaperTable]:
     """Return the tables of papers for the page of a run.
@@ -128,12 +129,13 @@ def tables_of_page(
     Args:
         findings: the findings of the run.
         items: scored rows by study.
+        label: what the numbers of the run are called.
         pins: what pins each model down in the manifest of the run.
     """
     filled = []
     for study in dict.fromkeys(finding.study for finding in findings):
         if paper.load_paper(study).tables:
-            filled += fill_tables(study, models_in(findings, items, study, paper.THIS_RUN, pins))
+            filled += fill_tables(study, models_in(findings, items, study, label, pins))
     return filled
 
 

@@ -12,7 +12,7 @@ from swapbias.models import LoadOptions, Setting, model_names
 from swapbias.models.chat import ChatOptions
 from swapbias.privacy import manifest_redaction, names_within, public_address
 from swapbias.runs.kept_studies import LOCAL, STUDIES
-from swapbias.runs.run import ROUNDS
+from swapbias.runs.run import RELEASED, ROUNDS
 from swapbias.runs.settings import Settings, option_classes
 
 PLACEHOLDERS = {
@@ -39,6 +39,10 @@ def repeat_command(manifest: Mapping[str, Any], *, page: str = "", revision: str
         page: the name on the Hub of the audited model, or of its adapter, where the run read it under another.
         revision: the commit of that page whose files are those that were read.
     """
+    if manifest.get(RELEASED):
+        return shlex.join(
+            ["swapbias", "reproduce", *manifest["settings"]["studies"], "--out", "FOLDER"]
+        )
     return shlex.join(["swapbias", "audit", *_words(manifest, _Places(manifest, page, revision))])
 
 

@@ -34,6 +34,8 @@ REPORT = "report.html"
 """File of the page."""
 ROUNDS = "rounds"
 """Key of a manifest: how many trials were planned and scored whole, where a limit stopped the run."""
+RELEASED = "released"
+"""Key of a manifest: whose outputs the run is of, where no model was read."""
 NON_FINITE = "non_finite"
 """Column of scored rows, where there is such a row: 1 where the model gave NaN or infinity."""
 REQUIRED = ("swapbias", "status", "settings", "corpora", "skipped", "versions")

@@ -12,6 +12,7 @@ from swapbias.privacy import is_credentialed, writing
 from swapbias.report import TABLE_FORMS, PaperTable, fill_tables, models_in
 from swapbias.runs.results import Results, as_public
 from swapbias.runs.results_schema import without_controls
+from swapbias.runs.run import RELEASED
 from swapbias.studies import paper
 
 
@@ -55,7 +56,9 @@ def models_of_runs(results: Sequence[Results], study: str) -> list[paper.PaperRu
     folders = Counter(entry.name for entry in results)
     for number, entry in enumerate(results, 1):
         label = paper.THIS_RUN
-        if len(results) > 1:
+        if entry.manifest.get(RELEASED):
+            label = paper.RELEASED_OUTPUTS
+        elif len(results) > 1:
             name = without_controls(entry.name)
             label = f"run {name}" if folders[entry.name] == 1 else f"run {name} ({number})"
         if limit := entry.manifest["settings"].get("limit"):

@@ -35,6 +35,8 @@ from swapbias.studies.toml_lines import KeyPath
 PAPER_FILE = "paper.toml"
 THIS_RUN = "this run"
 """The name of a run's numbers where there is no other run."""
+RELEASED_OUTPUTS = "released outputs"
+"""The name of the numbers of a run of what the authors released."""
 Dimension = Literal["model", "experiment", "subset", "contrast", "slice_value"]
 Quantity = Literal["value", "p_value", "effect_size", "stars", "higher_group", "n", "interval"]
 _NAME = r"^[a-z0-9]+(_[a-z0-9]+)*$"
