@@ -22,6 +22,10 @@ RANDOM_DIRECT = "random words: mean |cosine|"
 """Contrast of the mean of the absolute cosines of random words, beside a direct bias."""
 ROUNDED = "rates rounded first"
 """What the contrast of a ratio ends with whose rates were rounded to two decimals before they were divided."""
+LARGEST_COSINE = "largest |cosine|"
+"""Contrast of the largest absolute cosine of the words."""
+MEDIAN_COSINE = "median |cosine|"
+"""Contrast of the median of the absolute cosines of the words."""
 SIGNED = ("flips", "ratios")
 """Rates with a direction, which cancels over slices of opposite signs."""
 # Columns of answers that were not read as an option, with their names in findings.
@@ -291,6 +295,10 @@ def _direction_findings(context: Context, rows: pd.DataFrame) -> Iterator[Findin
         (RANDOM_DIRECT, bias.null_mean, "cosine"),
         ("random words: mean cosine", bias.null_signed_mean, "cosine"),
     ]
+    absolute = np.abs(bias.cosines[~np.isnan(bias.cosines)])
+    if len(absolute):  # with the signed mean the summaries of Sogancioglu et al.
+        facts.append((LARGEST_COSINE, float(absolute.max()), "cosine"))
+        facts.append((MEDIAN_COSINE, float(np.median(absolute)), "cosine"))
     if context.slice_by == "all":
         explained = _constant(rows, "explained_variance")
         facts.append(("direction at random: mean |cosine|", bias.random_direction, "cosine"))

@@ -580,5 +580,5 @@ def test_push_script(hub, monkeypatch, capsys):
     assert code == 1
     assert [line for line in err.splitlines() if line.startswith(f"swapbias: {SMALL_CORPUS}: ")]
     assert "Traceback" not in err
-    assert "alice/phenotype_fairness: created, v3.0.0 at " in out
+    assert "alice/phenotype_fairness: created, v3.1.0 at " in out
     assert out.splitlines()[-1] == "1 done, 1 of them changed; 1 failed."

@@ -14,7 +14,7 @@ import pytest
 from scipy.stats import fisher_exact
 
 from swapbias.builders._clinical_notes_tables import note_tables, written_for
-from swapbias.errors import UsageError
+from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.files import CREDENTIALED
 from swapbias.findings import disaggregate
 from swapbias.findings.predictions import RANDOM_DIRECT, ROUNDED
@@ -411,6 +411,38 @@ def test_word_vectors(tmp_path, quiet):
         one for one in found if one.contrast == RANDOM_DIRECT and one.slice_by == "all"
     )
     assert random_mean.estimate.value < by_measure["direct_bias"].estimate.value
+
+
+def test_published_words_by_hand(tmp_path, quiet):
+    """Of the authors' list signed mean, largest and median |cosine| stand beside each other, phrases as means."""
+    models = pytest.importorskip(
+        "gensim.models", reason="needs gensim: pip install 'swapbias[clinical]'"
+    )
+    try:
+        entries = [row["text"] for row in config_rows("phenotype_fairness", "published_words")]
+    except UpstreamMissingError:
+        pytest.skip("the authors' list is not at hand")
+    assert (len(entries), len(set(entries))) == (713, 712)
+    assert sum(" " in entry for entry in entries) == 575
+    # Gender is axis 0. Cosines: anhedonia .8, apathy -.6, depressed mood (the mean of both words) 0.
+    known = {"she": (1, 0), "he": (-1, 0), "her": (1, 0), "his": (-1, 0)}
+    known |= {"anhedonia": (4, 3), "apathy": (-3, 4), "depressed": (1, 1), "mood": (-1, 1)}
+    keyed = models.KeyedVectors(2)
+    keyed.add_vectors([*known], np.array([*known.values()], np.float32))
+    keyed.save_word2vec_format(str(tmp_path / "tiny.bin"), binary=True)
+    options = NoteOptions(embeddings=(str(tmp_path / "tiny.bin"),))
+    settings = Settings(studies=("phenotype_fairness:published_words",), options=(options,))
+    run, found = start(settings, tmp_path / "run", **quiet)
+    rows = run.items("phenotype_fairness")
+    scores = dict(zip(rows["text"], rows["score"], strict=True))
+    assert scores["anhedonia"] == pytest.approx(0.8)
+    assert scores["depressed mood"] == pytest.approx(0.0)
+    usual = [one for one in found if one.slice_by == "all"]
+    values = {one.contrast: one.estimate.value for one in usual}
+    cosines = rows["score"].dropna()
+    assert values["mean cosine"] == pytest.approx(cosines.mean())
+    assert values["largest |cosine|"] == pytest.approx(cosines.abs().max())
+    assert values["median |cosine|"] == pytest.approx(cosines.abs().median())
 
 
 @pytest.mark.parametrize(

@@ -118,16 +118,16 @@ class StaticVectors(Features):
         return self._means(list(map(clean, texts)))
 
     def word_vectors(self, words: Sequence[str], sentences: Sequence[str]) -> Floats:
-        """Return the vectors of words.
+        """Return the vectors of words, and of phrases the mean over their known words.
 
         Args:
-            words: n words.
+            words: n words or phrases.
             sentences: are not read.
 
         Returns:
-            Shape (n, d); a row of NaN for an unknown word.
+            Shape (n, d); a row of NaN where no word is known.
         """
-        return self._means([[word] for word in words])
+        return self._means([word.split() for word in words])
 
     def like_words(self, word: str) -> list[str]:
         """Return words about as frequent as this one.
