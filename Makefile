@@ -8,6 +8,9 @@ INSPECT := build/inspect
 # Compiled modules are kept, whatever the environment says: a process that imports torch starts in half of the time.
 export PYTHONDONTWRITEBYTECODE =
 
+# make setup TORCH_INDEX=https://download.pytorch.org/whl/cpu: torch without CUDA, which is gigabytes smaller on Linux.
+TORCH_INDEX ?=
+
 .PHONY: setup audit test test-pythons test-oldest test-inspect test-spaces test-ray docs bench soak truth lint quick types release-check clean
 
 setup: $(READY)
@@ -15,7 +18,8 @@ setup: $(READY)
 $(READY): pyproject.toml setup.py constraints.txt
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing swapbias and its libraries into $(VENV): this takes some minutes, once."
-	$(VENV)/bin/python -m pip install --no-compile --constraint constraints.txt --editable '.[audit,chat,lexicon,clinical,explain,train,dev,docs]'
+	@if test -n "$(TORCH_INDEX)"; then $(VENV)/bin/python -m pip install --no-compile --constraint constraints.txt --index-url $(TORCH_INDEX) torch; fi
+	$(VENV)/bin/python -m pip install --no-compile --constraint constraints.txt --editable '.[models,chat,clinical,explain,train,dev,docs]'
 	touch $@
 
 audit: $(READY)

@@ -17,7 +17,7 @@ PACKAGED = {
     "swapbias": "swapbias",
     **{name: f"swapbias/{name}" for name in ("builders", "metrics", "datasets_src")},
 }
-REFUSED = "Install with pip install 'swapbias[audit]'."  # how an audit ends where only the core is installed
+REFUSED = "Install with pip install 'swapbias[models]'."  # how an audit ends where only the core is installed
 SMOKE = """
 import evaluate, swapbias
 from datasets import load_dataset

@@ -129,9 +129,9 @@ def expected_value(of_type: Any, least: float | None = None, most: float | None 
     return f"{form} from {least:g} to {most:,.10g}"
 
 
-AUDIT = ("torch", "transformers", "matplotlib")
-"""Packages that swapbias[audit] names, by the names of import."""
-_INSTALLED_WITH_AUDIT = (*AUDIT, "tokenizers", "safetensors")
+MODELS = ("torch", "transformers")
+"""Packages that ``swapbias[models]`` adds, by the names of import."""
+_READ_MODELS = (*MODELS, "tokenizers", "safetensors")
 
 
 def need(user: str, *names: str, extra: str = "audit") -> None:
@@ -162,9 +162,12 @@ def extras_named() -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         name = (error.name or "").partition(".")[0]
-        if name not in _INSTALLED_WITH_AUDIT or isinstance(error, MissingExtraError):
+        if isinstance(error, MissingExtraError):
             raise
-        need("This", name)
+        if name in _READ_MODELS:
+            need("This model", name, extra="models")
+        if name == "matplotlib":
+            need("A figure", name)
         raise
 
 

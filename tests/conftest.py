@@ -73,7 +73,7 @@ def _folder(variable, name, files):
 @pytest.fixture
 def audits():
     """Skip where the libraries of audits are missing, as on other interpreters and beside the oldest libraries."""
-    pytest.importorskip("torch", reason="needs the extra audit")
+    pytest.importorskip("torch", reason="needs the extra models")
 
 
 @pytest.fixture(scope="session")

@@ -123,4 +123,4 @@ class Request(Options):
 
 def need_vader() -> None:
     """Raise a MissingExtraError where the lexicon of VADER is not installed."""
-    need("vader", "vaderSentiment", extra="lexicon")
+    need("vader", "vaderSentiment")

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from swapbias.errors import UsageError, first_line, need, quoted
+from swapbias.errors import MODELS, UsageError, first_line, need, quoted
 from swapbias.files import is_there
 from swapbias.hub_http import configure_http, offline_reason
 from swapbias.models.adapter_config import base_of, read_adapter_config
@@ -82,7 +82,7 @@ def read_config(model: str, options: LoadOptions | None = None) -> Any:
         UsageError: As of ``load_model``.
         ValueError: As of ``load_model``.
     """
-    need("This", "transformers")
+    need(f"The model {model_name(model)}", *MODELS, extra="models")
     _, config = locate_config(*split_adapter(model, options or LoadOptions()))
     return config
 

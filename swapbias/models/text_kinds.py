@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from swapbias.errors import MODELS, need
 from swapbias.measures import units
 from swapbias.models import base, formats, model_names
 from swapbias.models.base import Request, Training, need_vader
@@ -81,6 +82,7 @@ class Masked(Kind):
         """
         if model != CALIBRATION or request.model is not None:
             return super().load(model, request)
+        need("The calibration model", *MODELS, extra="models")
         say(
             "Calibration model: a tiny masked language model with a planted bias, trained once and kept."
         )

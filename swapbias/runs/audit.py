@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from swapbias import __version__, findings
-from swapbias.errors import AUDIT, UsageError, listed, need
+from swapbias.errors import UsageError, listed
 from swapbias.files import TEMPORARY
 from swapbias.models import Scorer, progress
 from swapbias.models.chat import ChatOptions
@@ -70,7 +70,6 @@ def start(
         ValueError: a model or table is broken.
         OSError: a file cannot be read or written.
     """
-    need("An audit", *AUDIT)
     _check_engine(engine, scorer)
     run = Run(folder, store.url if store else "")
     begun = _begun_manifest(run, settings)

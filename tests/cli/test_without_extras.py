@@ -11,7 +11,8 @@ import pytest
 from tests.hub.conftest import hub, run  # noqa: F401 - fixtures
 
 HIDDEN = ("torch", "transformers", "tokenizers", "safetensors", "matplotlib")
-INSTALL = "Install with pip install 'swapbias[audit]'."
+WITH_FIGURES = "Install with pip install 'swapbias[audit]'."
+WITH_MODELS = "Install with pip install 'swapbias[models]'."
 
 
 class Hiding(PathFinder):
@@ -87,7 +88,7 @@ def test_publishing_without_extras(hub, run_command):  # noqa: F811
 @pytest.fixture
 def folder(request):
     """That of a run, made where the extra is installed."""
-    pytest.importorskip("torch", reason="needs torch: pip install 'swapbias[audit]'")
+    pytest.importorskip("torch", reason="needs torch: pip install 'swapbias[models]'")
     return request.getfixturevalue("run").folder
 
 
@@ -95,7 +96,7 @@ def test_check_without_extras(folder, run_command):
     """Without the extras a finished run is checked, and figures name the command to install."""
     assert run_command("check", folder, "--max-gap", "0.9")[0] in (0, 1, 3)
     assert run_command("report", folder)[0] == 0
-    sentence = f"swapbias: A figure needs matplotlib, which is not installed. {INSTALL}\n"
+    sentence = f"swapbias: A figure needs matplotlib, which is not installed. {WITH_FIGURES}\n"
     assert run_command("figures", folder, "--out", "f") == (2, "", sentence)
 
 
@@ -104,45 +105,81 @@ def test_reproduce_without_extras(run_command, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     code, out, err = run_command("reproduce", "occupation_sentiment")
     assert code in (0, 1)
-    assert INSTALL not in out + err
+    assert "Install with" not in out + err
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "subject"),
     [
-        ("audit",),
-        ("audit", "vader", "--study", "occupation_sentiment"),
-        ("audit", "a-folder", "--out", "run"),
-        ("plan", "model"),
-        ("train", "bilstm", "--data", "folder", "--out", "trained"),
+        (("audit", "a-model", "--out", "run"), "The model a-model"),
+        (("plan", "a-model"), "The model a-model"),
+        (("audit", "a-model", "--kind", "masked", "--out", "run"), "The model a-model"),
+        (("audit", "--study", "gendered_stigma:rq1", "--out", "run"), "The calibration model"),
+        (("train", "bilstm", "--data", "folder", "--out", "trained"), "This model"),
     ],
-    ids=["audit", "audit of VADER", "audit of a folder", "plan", "train"],
+    ids=["audit of a folder", "plan", "kind", "calibration", "train"],
 )
-def test_model_without_extras(run_command, tmp_path, arguments):
-    """A command that needs a model names the install command in one sentence."""
-    (tmp_path / "texts.csv").write_text("text\nIt is his.\n")
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "config.json").write_text("{}")
+def test_model_without_extras(run_command, tmp_path, arguments, subject):
+    """A command that needs a model of torch names the extra models in one sentence."""
+    (tmp_path / "a-model").mkdir()
+    (tmp_path / "a-model" / "config.json").write_text("{}")
     code, _, err = run_command(*arguments)
     assert code == 2
-    assert re.fullmatch(rf".*(torch|transformers).* not installed\. {re.escape(INSTALL)}\n", err)
+    needs = rf"{subject} needs (?:torch|transformers|torch and transformers), which (?:is|are) not"
+    assert re.search(rf"^swapbias: {needs} installed\. {re.escape(WITH_MODELS)}$", err, re.M), err
     assert not (tmp_path / "run").exists()
 
 
-def test_python_without_extras(plain, tmp_path):
-    """Python gives the same sentence."""
-    sentence = (
-        "An audit needs torch, transformers and matplotlib, which are not installed. Install with"
+def test_vader_without_torch(run_command, tmp_path):
+    """VADER is audited without torch, to the same numbers: of 6 pairs of names 2 differ."""
+    pytest.importorskip("vaderSentiment", reason="needs VADER: pip install 'swapbias[audit]'")
+    run_command("study", "new", "names")
+    code, out, err = run_command("audit", "vader", "--study", "./names", "--out", "run")
+    assert (code, "UNDECIDED" in out) == (0, True), err
+    assert "+7.9 points (95 % interval −5.2 to +34.2)" in re.sub(r"\s+", " ", out)
+    assert (tmp_path / "run" / "report.html").is_file()
+
+
+def test_function_without_torch(run_command, tmp_path):
+    """A function of a file is audited without torch: 0.5 for "she" and else 0.75 are -25 points in 1 of 20 pairs."""
+    (tmp_path / "scored.py").write_text(
+        "def predict(texts):\n    return [0.5 if 'she' in text.lower().split() else 0.75 for text in texts]\n"
     )
-    with pytest.raises(ImportError, match=sentence) as raised:
-        plain.audit(
-            lambda texts: [0.5] * len(texts), "occupation_sentiment:control", out=tmp_path / "run"
-        )
-    assert not (tmp_path / "run").exists()
-    with pytest.raises(
-        type(raised.value), match=r"This needs (?:torch|transformers), which is not installed\. "
-    ):
+    study = ("--study", "occupation_sentiment:control")
+    code, out, err = run_command("audit", "scored:predict", *study, "--out", "run")
+    assert (code, "−1.2 points" in out) == (0, True), err
+    assert (tmp_path / "run" / "report.html").is_file()
+
+
+def test_python_without_torch(plain, tmp_path):
+    """In Python a lambda is audited without torch, and a model of the Hub names the extra."""
+    audited = plain.audit(
+        lambda texts: [0.5 if "she" in text.lower().split() else 0.75 for text in texts],
+        "occupation_sentiment:control",
+        out=tmp_path / "run",
+        progress=False,
+    )
+    assert audited.primary["value"].round(6).tolist() == [-0.25 / 20]  # 1 of 20 pairs has "she"
+    sentence = (
+        f"The model OWNER/NAME needs torch and transformers, which are not installed. {WITH_MODELS}"
+    )
+    with pytest.raises(ImportError, match=re.escape(sentence)):
         plain.load_scorer("OWNER/NAME")
+
+
+def test_scikit_learn_without_torch(plain):
+    """A scikit-learn pipeline of texts is audited without torch: trained on she and he, it tells them apart."""
+    pytest.importorskip("sklearn", reason="needs scikit-learn: pip install 'swapbias[clinical]'")
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.naive_bayes import MultinomialNB
+    from sklearn.pipeline import make_pipeline
+
+    classifier = make_pipeline(CountVectorizer(), MultinomialNB())
+    classifier.fit(["she she", "he he"], [1, 0])
+    audited = plain.audit(classifier, "occupation_sentiment:control", progress=False)
+    # With one added to each count "she" is 3 of 4 words of class 1 and 1 of 4 of class 0: 0.75, and "he" 0.25.
+    # The other 19 pairs have neither word: the pipeline reads the same input twice, so they do not count.
+    assert audited.primary["value"].round(6).tolist() == [0.5]
 
 
 def test_unknown_library():

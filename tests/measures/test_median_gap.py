@@ -402,7 +402,6 @@ print(outcome)
 
 def test_measure_of_another_distribution(tmp_path):
     """A measure of another distribution can be used as soon as it is installed."""
-    pytest.importorskip("torch", reason="needs the extra audit")
     point = {"swapbias.measures": {"zz_gap": "trimming:TRIMMED"}}
     install(tmp_path / "site", "trimming", point, {"trimming.py": TRIMMED})
     folder = study_folder(tmp_path / "study", "zz_gap")

@@ -57,7 +57,6 @@ def score(texts):
 def test_unit_name_of_a_user(name):
     """Words in the name of a user's unit decide nothing: a gap of 1 on a scale from 1 to 5 is 25
     points, whatever the scale is called."""
-    pytest.importorskip("torch", reason="needs the extra audit")
     outcome = audit(score, prompts=ROWS, reference="m", unit=name, range=(1, 5), progress=False)
     (one,) = outcome.found[:1]
     assert (one.unit, one.scale.ends, one.scale.in_points) == (name, (1.0, 5.0), True)

@@ -304,7 +304,7 @@ def test_study_is_one_file_and_one_folder(tmp_path):
     is one sentence."""
     import datasets
 
-    pytest.importorskip("torch", reason="needs torch: pip install 'swapbias[audit]'")
+    pytest.importorskip("torch", reason="needs torch: pip install 'swapbias[models]'")
     package = tmp_path / "copy" / "swapbias"
     shutil.copytree(ROOT / "swapbias", package)
     for leaves in ("builders", "metrics", "datasets_src"):

@@ -275,7 +275,7 @@ def test_factors_of_several_groups():
 
 def test_fixed_on_command_line_and_python(tmp_path, monkeypatch, capsys):
     """The command line and Python fix columns alike."""
-    pytest.importorskip("torch", reason="needs what audits need: pip install 'swapbias[audit]'")
+    pytest.importorskip("torch", reason="needs torch: pip install 'swapbias[models]'")
     from swapbias.cli import app
 
     monkeypatch.chdir(tmp_path)

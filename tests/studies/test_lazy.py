@@ -42,7 +42,7 @@ def builders_imported_by(*steps, **environment):
 
 def test_lists_import_no_builder():
     """Lists and help texts import no builder."""
-    pytest.importorskip("torch", reason="needs the extra audit")
+    pytest.importorskip("torch", reason="needs the extra models")
     steps = (["list"], ["list", "--corpora"], ["list", "--measures"], ["help", "settings"], ["audit", "--help"],
              "import swapbias.studies.catalogue as s; "
              "s.studies(), s.outlines(), s.calibrated(), s.experiments_that(bool)",
@@ -55,7 +55,7 @@ def test_lists_import_no_builder():
 
 def test_command_imports_one_builder(tmp_path):
     """Every command on one study imports the builder of that study alone."""
-    pytest.importorskip("torch", reason="needs the extra audit")
+    pytest.importorskip("torch", reason="needs the extra models")
     audited = str(tmp_path / "run")
     again = str(tmp_path / "again")
     audit = ["audit", "vader", "--study", "occupation_sentiment", "--limit", "4", "--no-wordings"]
@@ -122,7 +122,7 @@ def broken(monkeypatch):
 
 def test_fault_in_another_study(broken):
     """A fault in one study of the package stops no audit of another."""
-    pytest.importorskip("torch", reason="needs the extra audit")
+    pytest.importorskip("torch", reason="needs the extra models")
     tasks, skipped = runs.plan_tasks(
         runs.settings_of("vader", ["occupation_sentiment:control"], {})
     )

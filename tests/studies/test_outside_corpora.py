@@ -48,7 +48,7 @@ def steps(folders, *commands):
 
 def test_outside_corpus(tmp_path):
     """A corpus of another distribution is listed, planned, audited and built by its name."""
-    pytest.importorskip("torch", reason="needs the extra audit")
+    pytest.importorskip("torch", reason="needs the extra models")
     folder = pets(tmp_path / "site")
     scores = "def likes_cats(texts):\n    return [70 if 'cats' in text else 40 for text in texts]\n"
     (folder / "pet_scores.py").write_text(scores)
@@ -94,7 +94,7 @@ def test_outside_corpus(tmp_path):
 )
 def test_broken_outside_corpus(changed, sentence, tmp_path):
     """A fault of a corpus from another distribution is one sentence, and other audits go on."""
-    pytest.importorskip("torch", reason="needs the extra audit")
+    pytest.importorskip("torch", reason="needs the extra models")
     folder = pets(tmp_path / "site", **changed)
     toy = ["audit", "vader", "--study", "toy", "--out", str(tmp_path / "toy")]
     lists = (["list"], ["list", "--corpora"])
@@ -110,7 +110,7 @@ def test_broken_outside_corpus(changed, sentence, tmp_path):
 def test_two_corpora_of_one_name(tmp_path):
     """Two corpora of one name are both left out, and neither is audited under the name of the
     other."""
-    pytest.importorskip("torch", reason="needs the extra audit")
+    pytest.importorskip("torch", reason="needs the extra models")
     twice = [
         pets(tmp_path / "a"),
         pets(tmp_path / "b", distribution="more-pets"),
@@ -133,7 +133,7 @@ def test_two_corpora_of_one_name(tmp_path):
 
 def test_mistake_in_outside_code(tmp_path):
     """A mistake in code from outside is reported with its file and line."""
-    pytest.importorskip("torch", reason="needs the extra audit")
+    pytest.importorskip("torch", reason="needs the extra models")
     builder = NEW_LEAF.replace("who=group", "who=grup")
     folder = pets(tmp_path / "site", builder=builder)
     check, plan, usual = steps(

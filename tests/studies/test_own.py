@@ -677,7 +677,7 @@ def test_unlike_texts_are_named(made, tmp_path, caplog):
 
 def test_audit_names_unlike_texts_once(tmp_path, caplog):
     """An audit names texts that share almost nothing once."""
-    pytest.importorskip("torch", reason="needs what audits need: pip install 'swapbias[audit]'")
+    pytest.importorskip("torch", reason="needs torch: pip install 'swapbias[models]'")
     swapbias.audit("vader", prompts=table(NO_PAIR), reference="male", out=tmp_path / "run")
     swapbias.Audit.open(tmp_path / "run")  # whose copy of them is not warned of again
     assert sum("share almost nothing" in one for one in caplog.messages) == 1
