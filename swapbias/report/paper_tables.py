@@ -104,10 +104,10 @@ def models_in(
     scored = items.get(study) if by_model else None
     models = []
     for model_id, of_model in by_model.items():
-        known = paper_models.find_model(study, model_id)
+        paper_model = paper_models.find_model(study, model_id)
         models.append(
             paper.PaperRun(
-                title=known.title if known else model_id,
+                title=paper_model.title if paper_model else model_id,
                 label=label,
                 model_id=model_id,
                 findings=of_model,
