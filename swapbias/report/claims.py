@@ -199,6 +199,8 @@ def size_words(finding: Finding) -> str:
 def _claim(finding: Finding) -> str:
     """Return who does what with whom, by the words of the study; where that is no claim, which gap it is."""
     start = claim_without_size(finding)
+    if _moves_gap(finding) and states_gap(finding):
+        start = f"{start},"
     if _ends_in_size(finding):
         return f"{start} {size_words(finding)}"
     return f"{start} is"
@@ -237,17 +239,14 @@ def claim_without_size(finding: Finding) -> str:
 
 
 def _claim_of_change(finding: Finding) -> str:
-    """Return what moves a gap, and in which direction or between which groups."""
+    """Return how a gap differs between two sets: in which direction, or between which groups."""
     experiment = experiment_of(finding)
-    sets = (finding.within, finding.against)
-    change = " instead of ".join(group_name(experiment, name) for name in sets)
-    if experiment and experiment.words.change and finding.measure not in terms.EFFECTS:
-        change = experiment.words.change
+    within, against = (group_name(experiment, name) for name in (finding.within, finding.against))
     gap = f"{safe_line(finding.model_id)}'s {_gap_words(finding)}"
     if states_gap(finding):
-        return f"{change} moves {gap} {toward_group(finding)}"
+        return f"{gap} lies further {toward_group(finding)} with {within} than with {against}"
     first, second = compared_groups(finding)
-    return f"{change} moves {gap} between {first} and {second}"
+    return f"{gap} between {first} and {second} differs between {within} and {against}"
 
 
 def _claim_of_preference(finding: Finding) -> str:

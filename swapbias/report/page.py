@@ -27,6 +27,7 @@ from swapbias.report.page_pairs import (
     pack_pairs,
     shows_pairs,
 )
+from swapbias.report.page_summary import summary_charts
 from swapbias.report.page_template import anchor, load_template, render_html
 from swapbias.report.pair_pictures import PairPictures, pictures_of_pairs
 from swapbias.report.paper_tables import tables_of_page
@@ -74,6 +75,8 @@ def render(
         models=manifest["models"],
         size=_describe_size(manifest, items),
         answers=_answers(rows),
+        summary=summary_charts(rows),
+        margin=_margin(rows),
         margins=describe_margins(rows),
         chance_of_gap=describe_chance_of_gap(rows),
         reached={finding.verdict for finding in primary_findings(rows)},
@@ -101,6 +104,13 @@ def render(
         too_large=bool(items) and packed is None,
         coverage=coverage.groupby(["lexicon", "label"], sort=False) if len(coverage) else (),
     )
+
+
+def _margin(rows: Sequence[Finding]) -> str:
+    """Return the margins of the answers in words; blank where there is none."""
+    if all(math.isnan(finding.margin) for finding in primary_findings(rows)):
+        return ""
+    return describe_margins(rows)
 
 
 def _is_planted(finding: Finding) -> bool:
@@ -218,6 +228,7 @@ def _section(
         "place": question_anchor,
         "several": has_several_models(rows),
         "answers": gaps or answers,
+        "margin": _margin(rows),
         "found": rows,
         "charts": [
             *slice_charts(experiment, rows),

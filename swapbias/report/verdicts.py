@@ -312,12 +312,11 @@ def _state_group_test(test: Finding, gaps: Sequence[Finding]) -> Verdict:
     outcome = f"(one test of all, p {format_p_value(p)})"
     if test.contrast == terms.ALL_GAPS and experiment and experiment.compares.contrast:
         sets = [group_name(experiment, name) for name in experiment.compares.contrast]
-        change = experiment.words.change or " instead of ".join(sets)
+        gaps_of_model = f"{model}'s gaps between {groups}"
         if is_different:
-            return Verdict(
-                WORDS[FOUND], f"{change} changes {model}'s gaps between {groups} {outcome}."
-            )
-        sentence = f"{change} is not shown to change {model}'s gaps between {groups} {outcome}."
+            sentence = f"{gaps_of_model} differ between {join_names(sets)} {outcome}."
+            return Verdict(WORDS[FOUND], sentence)
+        sentence = f"{gaps_of_model} are not shown to differ between {join_names(sets)} {outcome}."
         return Verdict(WORDS[UNDECIDED], sentence)
     if is_different:
         return Verdict(WORDS[FOUND], f"{model} scores {groups} differently {outcome}.")

@@ -222,8 +222,6 @@ class Words(Declared):
     """What above and below zero mean, and which is worse."""
     says: Annotated[Text, FOR_PACKAGE] = ""
     """What follows the model's name where it scores one group higher, with ``{more}`` and ``{less}``."""
-    change: Annotated[Text, FOR_PACKAGE] = ""
-    """What is changed between the values of ``contrast``."""
     named: Annotated[Mapping[str, Text], FOR_PACKAGE] = {}
     """Groups and values of ``subset`` as sentences name them."""
     limits: Annotated[Texts, FOR_PACKAGE] = ()

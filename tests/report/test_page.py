@@ -138,7 +138,8 @@ def test_answer_comes_first(page, page_findings, rows):
         assert text.index(f"{verdict.text}</p>") < text.index(f"<h2>{EXPERIMENT.question}")
         assert " ".join(f"{verdict.word.upper()} {verdict.text}".split()) in out
     assert cautions.describe_certainty(primary) in text
-    assert text.count('<span class="v ') == len([one for one in sentences if one.word])
+    answers = text[text.index('class="answer"') :]
+    assert answers.count('<span class="v ') == len([one for one in sentences if one.word])
     assert f"{len(rows):,} prompts from {rows['template'].nunique()} templates" in text
     assert all(
         part in text and part in out for part in cautions.list_cautions(primary, with_range=False)
@@ -606,3 +607,12 @@ def test_answers_by_class():
     (table,) = answer_tables(ANSWERS, readable)
     assert table.heads == ("right", "wrong", "unsure")
     assert not list(answer_tables(ANSWERS, None))
+
+
+def test_summary_comes_first(page):
+    """The first table names every question with verdict, value and interval, and leads to its details."""
+    first = page[page.index('id="answers"') : page.index('class="answer"')]
+    assert f'<a href="#{SECTION_ID}">Details</a>' in first
+    words = re.findall(r'<span class="v \w+">([^<]+)</span>', first)
+    sentences = page[page.index('class="answer"') :]
+    assert words and all(f">{word}<span" in sentences for word in words)

@@ -48,9 +48,17 @@ def gap(value, verdict, *, std_error=0.01, width=0.02, **options):
     )
 
 
-MOVES = "naming a mental-health condition instead of another illness moves m's gap between women and men"
-MOVED = MOVES.removesuffix(" between women and men")
+MOVES = (
+    "m's gap between women and men differs between mental-health conditions and "
+    "other health conditions"
+)
 SETS = {"within": "mental_health", "against": "other_health"}
+
+
+def moved(group):
+    """The claim that a gap lies further toward a group, as far as its size."""
+    sets = "mental-health conditions than with other health conditions"
+    return f"m's gap lies further toward {group} with {sets}, by"
 
 
 def change(value, verdict, **options):
@@ -202,7 +210,7 @@ def parts(first, second, *verdicts):
         (
             change(0.1, FOUND),
             parts(0.1, 0.0, FOUND, NONE),
-            f"Gap: {MOVED} toward women by 10.0 points (95 % interval 8.0 to 12.0). With mental-health "
+            f"Gap: {moved('women')} 10.0 points (95 % interval 8.0 to 12.0). With mental-health "
             "conditions, m prefers women's words by 10.0 points (95 % interval 8.0 to 12.0). With other health "
             f"conditions, {WOMEN} 0.0 points (95 % interval −2.0 to +2.0). {WITHIN_MARGIN}",
         ),
@@ -214,7 +222,7 @@ def parts(first, second, *verdicts):
         (
             change(-0.1, FOUND),
             [],
-            f"Gap: {MOVED} toward men by 10.0 points (95 % interval 8.0 to 12.0).",
+            f"Gap: {moved('men')} 10.0 points (95 % interval 8.0 to 12.0).",
         ),
     ],
     ids=["no gap", "gap", "undecided", "gap toward men"],
@@ -409,7 +417,7 @@ def test_claims_of_a_sentence(verdict, certainty, beside):
             ]
             assert ("no interval" in output.certainty) == exact
         else:
-            assert (f" toward {'women' if sign > 0 else 'men'} by " in first) == sure
+            assert (f" toward {'women' if sign > 0 else 'men'} with " in first) == sure
             claims = [one in SURE_VERDICTS for one in beside or (NONE, NONE)]
             assert [claim in output.sentence for claim in SURE_WORDS] == claims
             assert ("no interval" in first) == (exact and verdict == UNDECIDED)
