@@ -85,7 +85,7 @@ def with_prompts(task: Task, settings: Settings, *, slow: bool) -> Task:
     if task.study.name not in own_studies():
         all_rows = [*chain.from_iterable(tables_of_configs)]
         row_check.check_rows(task.study, experiment, all_rows, whole=is_usual)
-    limited = [_limited(rows, settings.limit) for rows in tables_of_configs]
+    limited = _limited_together(tables_of_configs, settings.limit)
     n_available = sum(map(len, limited))
     if slow:
         passes = len(limited) * task.kind.readings[experiment.reads.reading].passes
@@ -197,6 +197,16 @@ def _some_of(placebo: Sequence[Row]) -> Sequence[Row]:
     step = -(-len(placebo) // _MOST_PLACEBO)
     is_read = [numbers[label][condition] % step == 0 for label, condition in of_rows]
     return list(compress(placebo, is_read))
+
+
+def _limited_together(
+    tables_of_configs: Sequence[Sequence[Row]], limit: int | None
+) -> list[Sequence[Row]]:
+    """Return at most ``limit`` rows of all configs of an experiment, of each its share, but one pair at least."""
+    total = sum(map(len, tables_of_configs))
+    if limit is None or limit >= total:
+        return [*tables_of_configs]
+    return [_limited(rows, max(1, limit * len(rows) // total)) for rows in tables_of_configs]
 
 
 def _limited(rows: Sequence[Row], limit: int | None) -> Sequence[Row]:
