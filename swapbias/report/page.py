@@ -30,6 +30,7 @@ from swapbias.report.page_pairs import (
 from swapbias.report.page_summary import summary_charts
 from swapbias.report.page_template import anchor, load_template, render_html
 from swapbias.report.pair_pictures import PairPictures, pictures_of_pairs
+from swapbias.report.paper_differences import find_differences
 from swapbias.report.paper_tables import tables_of_page
 from swapbias.report.verdicts import (
     describe_chance_of_gap,
@@ -83,10 +84,10 @@ def render(
         several=has_several_models(rows),
         planted=planted,
         sections=[
-            _section(rows, items.get(study), study, name, packed or {})
+            _section(manifest, rows, items.get(study), (study, name), packed or {})
             for study, name in experiments
         ],
-        paper_tables=tables_of_page(rows, items, numbers_label, manifest["models"]),
+        paper_tables=tables_of_page(manifest, rows, items, numbers_label),
         studies=studies,
         limits=_limits(experiments, own_notes=own_data(manifest) is not None),
         not_run=[
@@ -202,13 +203,14 @@ def _sentences_beside(results: Sequence[Finding], rows: Sequence[Finding]) -> li
 
 
 def _section(
+    manifest: Mapping[str, Any],
     rows: Sequence[Finding],
     items: pd.DataFrame | None,
-    study: str,
-    name: str,
+    question: tuple[str, str],
     packed: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return everything about one question: charts, published results, sensitivity, pairs."""
+    study, name = question
     rows = [finding for finding in rows if (finding.study, finding.experiment) == (study, name)]
     (experiment, *_) = (entry for entry in load_study(study).experiments if entry.name == name)
     question_anchor = anchor(study, name)
@@ -236,6 +238,7 @@ def _section(
             *answer_tables(experiment, items),
         ],
         "compared": _published_findings(rows),
+        "differs": find_differences(manifest, study, name).sentence,
         "examples": examples,
         "pictures": pictures,
         "judged": judge_findings.findings_of_judge(rows),

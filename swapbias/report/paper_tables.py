@@ -3,10 +3,11 @@
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from swapbias.findings import Finding, terms
+from swapbias.report.paper_differences import differences_of, state_differences
 from swapbias.studies import load_corpus, paper, paper_models, published as paper_numbers
 
 NOTHING = "–"
@@ -119,23 +120,25 @@ def models_in(
 
 
 def tables_of_page(
+    manifest: Mapping[str, Any],
     findings: Sequence[Finding],
     items: Mapping[str, Any],
-    label: str,
-    pins: Sequence[Mapping[str, Any]] = (),
+    label: str = paper.THIS_RUN,
 ) -> list[PaperTable]:
     """Return the tables of papers for the page of a run.
 
     Args:
+        manifest: the manifest of the run.
         findings: the findings of the run.
         items: scored rows by study.
         label: what the numbers of the run are called.
-        pins: what pins each model down in the manifest of the run.
     """
     filled = []
     for study in dict.fromkeys(finding.study for finding in findings):
         if paper.load_paper(study).tables:
-            filled += fill_tables(study, models_in(findings, items, study, label, pins))
+            models = models_in(findings, items, study, label, manifest.get("models", ()))
+            runs = [replace(model, differs=differences_of(manifest, model)) for model in models]
+            filled += fill_tables(study, runs)
     return filled
 
 
@@ -163,7 +166,8 @@ def fill_tables(study: str, runs: Sequence[paper.PaperRun]) -> list[PaperTable]:
         else:
             table, is_filled = _fill(study, declared, ordered, runs)
         if is_filled:
-            filled.append(table)
+            notes = (*table.notes, *state_differences(declared, runs))
+            filled.append(replace(table, notes=notes))
     return filled
 
 

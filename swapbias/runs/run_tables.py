@@ -9,7 +9,13 @@ from swapbias.errors import UsageError, listed
 from swapbias.files import write_whole
 from swapbias.findings import explained_notes
 from swapbias.privacy import is_credentialed, writing
-from swapbias.report import TABLE_FORMS, PaperTable, fill_tables, models_in
+from swapbias.report import (
+    TABLE_FORMS,
+    PaperTable,
+    fill_tables,
+    models_in,
+    paper_differences,
+)
 from swapbias.runs.results import Results, as_public
 from swapbias.runs.results_schema import without_controls
 from swapbias.runs.run import RELEASED
@@ -65,7 +71,11 @@ def models_of_runs(results: Sequence[Results], study: str) -> list[paper.PaperRu
             label = f"{label}, limit {limit}"
         pins = entry.manifest.get("models", ())
         models += [
-            replace(model, explanations=_explanations_of(entry, study, model.model_id))
+            replace(
+                model,
+                explanations=_explanations_of(entry, study, model.model_id),
+                differs=paper_differences.differences_of(entry.manifest, model),
+            )
             for model in models_in(entry.found, entry.items, study, label, pins)
         ]
     return models

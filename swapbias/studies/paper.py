@@ -142,6 +142,8 @@ class PaperRun:
     """The words that explain notes of this model in this study (``findings.explained_notes.Explanation``)."""
     pin: Mapping[str, Any] = field(default_factory=dict)
     """What pins the model down in the manifest of the run, with the accuracy of a model of ``swapbias train``."""
+    differs: Mapping[str, str] = field(default_factory=dict)
+    """By experiment what differs between its run and the paper, in a sentence."""
 
 
 def read_paper(study: str) -> Declaration | None:

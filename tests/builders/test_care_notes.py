@@ -150,7 +150,7 @@ def test_table_of_tone(notes, tmp_path, quiet):
     """A run stands beside the released gaps: 1 of 7 words of women's summaries is of emotion, 1 of 8 of men's."""
     with ChatServer(gloomy) as server:
         _, found = start(audit_settings(notes, server), tmp_path / "run", **quiet, draw=False)
-    (table,) = tables_of_page(found, {})
+    (table,) = tables_of_page({}, found, {})
     (primary,) = primary_findings(found)
     line = table.lines[-1]
     assert line[:4] == ("tiny", "that of the run, 0 to 1", "this run", "–")

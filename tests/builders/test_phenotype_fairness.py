@@ -22,7 +22,7 @@ def table_of(data):
         model_id="none", predicted=0.0, score=0.0, top_tokens="[]"
     )
     found = disaggregate(rows, NAME, expected={})
-    named = {table.name: table for table in tables_of_page(found, {NAME: rows})}
+    named = {table.name: table for table in tables_of_page({}, found, {NAME: rows})}
     return named["table_2"], rows
 
 

@@ -393,7 +393,7 @@ def test_gaps_stand_beside_table_2():
 
     rows = scored("social_distance", MASKED, rule, "mini", kind="masked")
     found = disaggregate(rows, "social_distance", robustness=False)
-    tables = {table.name: table for table in tables_of_page(found, {"social_distance": rows})}
+    tables = {table.name: table for table in tables_of_page({}, found, {"social_distance": rows})}
     assert list(tables) == ["table_2", "counts_over_models"]
     gaps = {(line[0], line[1]): line[2] for line in tables["table_2"].lines}
     assert gaps["RoBERTa-large", "printed"] == "0.28"

@@ -243,7 +243,7 @@ def test_tables_of_a_chat_model(tmp_path, quiet):
         settings = Settings(studies=(f"{NAME}:therapist",), options=(chat,))
         run, found = start(settings, tmp_path / "run", **quiet, draw=False)
     items = pd.read_parquet(run.folder / "items" / f"{NAME}.parquet")
-    tables = {table.name: table for table in tables_of_page(found, {NAME: items})}
+    tables = {table.name: table for table in tables_of_page({}, found, {NAME: items})}
     rates, answers = tables["stigma_rates"], tables["answers"]
     (line,) = (line for line in rates.lines if line[1] == "tiny")
     prompt = "asked as a good therapist"
