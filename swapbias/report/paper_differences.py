@@ -71,10 +71,10 @@ def differences_of(manifest: Mapping[str, Any], model: paper.PaperRun) -> dict[s
         model: a model of the run, with its findings of one study.
     """
     names = dict.fromkeys((finding.study, finding.experiment) for finding in model.findings)
-    found = {
+    differences = {
         name: find_differences(manifest, study, name, [model.model_id]) for study, name in names
     }
-    return {name: differs.sentence for name, differs in found.items() if differs.declared}
+    return {name: differs.sentence for name, differs in differences.items() if differs.declared}
 
 
 def state_differences(
