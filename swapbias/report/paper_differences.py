@@ -1,7 +1,7 @@
 """Say what differs between a run and the paper whose numbers stand beside it, computed from the run's manifest."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from swapbias.errors import listed
@@ -75,6 +75,18 @@ def differences_of(manifest: Mapping[str, Any], model: paper.PaperRun) -> dict[s
         name: find_differences(manifest, study, name, [model.model_id]) for study, name in names
     }
     return {name: differs.sentence for name, differs in differences.items() if differs.declared}
+
+
+def with_differences(
+    manifest: Mapping[str, Any], models: Iterable[paper.PaperRun]
+) -> list[paper.PaperRun]:
+    """Return the models of a run with what differs between it and the paper.
+
+    Args:
+        manifest: the manifest of the run.
+        models: its models, with their findings of one study.
+    """
+    return [replace(model, differs=differences_of(manifest, model)) for model in models]
 
 
 def state_differences(

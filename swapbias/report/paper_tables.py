@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from swapbias.findings import Finding, terms
-from swapbias.report.paper_differences import differences_of, state_differences
+from swapbias.report.paper_differences import state_differences, with_differences
 from swapbias.studies import load_corpus, paper, paper_models, published as paper_numbers
 
 NOTHING = "–"
@@ -137,8 +137,7 @@ def tables_of_page(
     for study in dict.fromkeys(finding.study for finding in findings):
         if paper.load_paper(study).tables:
             models = models_in(findings, items, study, label, manifest.get("models", ()))
-            runs = [replace(model, differs=differences_of(manifest, model)) for model in models]
-            filled += fill_tables(study, runs)
+            filled += fill_tables(study, with_differences(manifest, models))
     return filled
 
 
@@ -166,8 +165,7 @@ def fill_tables(study: str, runs: Sequence[paper.PaperRun]) -> list[PaperTable]:
         else:
             table, is_filled = _fill(study, declared, ordered, runs)
         if is_filled:
-            notes = (*table.notes, *state_differences(declared, runs))
-            filled.append(replace(table, notes=notes))
+            filled.append(replace(table, notes=(*table.notes, *state_differences(declared, runs))))
     return filled
 
 
