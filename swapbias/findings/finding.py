@@ -125,6 +125,8 @@ class Finding(record.Record):
     """Of a primary finding its least value without one template or condition at a time."""
     loo_max: float = math.nan
     """Of a primary finding its largest value without one template or condition at a time."""
+    largest_influence: str = ""
+    """Of a primary finding the item without which its value moves most, as JSON: factor, item and that value."""
     influential_items: str = ""
     """Of a primary finding: what could turn it, as JSON of ``influences``; blank for nothing."""
     sign_agreement: float = math.nan
@@ -227,6 +229,14 @@ class Finding(record.Record):
         other sign (``score``) its name and value; ``more``: how many items more.
         """
         return json.loads(self.influential_items) if self.influential_items else []
+
+    @property
+    def carrier(self) -> tuple[str, str, float] | None:
+        """Return ``largest_influence``: factor, item and the value without it; None for no such item."""
+        if not self.largest_influence:
+            return None
+        factor, item, value = json.loads(self.largest_influence)
+        return factor, item, float(value)
 
     def row(self) -> dict[str, Any]:
         """Return the finding as one flat row by column; numbers are native, NaN where undefined."""

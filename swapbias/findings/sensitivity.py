@@ -46,6 +46,19 @@ class _Influence(NamedTuple):
     """Its level."""
 
 
+class _Carrier(NamedTuple):
+    """An item and what is left without it; carriers sort by their distance."""
+
+    distance: float
+    """How far the value moves without the item, in the unit of the value."""
+    factor: str
+    """The name of the random factor."""
+    item: str
+    """Its level."""
+    value: float
+    """The value without the item."""
+
+
 def with_sensitivity(
     finding: Finding, study: Study, rows: pd.DataFrame, model: str, margin: float
 ) -> Iterator[Finding]:
@@ -89,6 +102,7 @@ def _without_items(primary: Finding, units: Units, margin: float) -> Finding:
         return primary
     estimates_without: list[Estimate] = []
     influences: list[_Influence] = []
+    carriers: list[_Carrier] = []
     for column, factor in units.context.experiment.design.random.items():
         if column not in units.rows or column in _PRIVATE_FACTORS:
             continue
@@ -100,6 +114,7 @@ def _without_items(primary: Finding, units: Units, margin: float) -> Finding:
             for code, item in enumerate(items)
         }
         estimates_without += without.values()
+        carriers += _largest_influence(whole, factor, without)
         if len(items) > FEWEST:  # else there are too few without any of them
             influences += _find_influences(primary, factor, without, margin)
     if not estimates_without:
@@ -110,8 +125,29 @@ def _without_items(primary: Finding, units: Units, margin: float) -> Finding:
         primary,
         loo_min=min(values),
         loo_max=max(values),
+        largest_influence=_write_carrier(carriers),
         influential_items=_write_influences(influences),
     )
+
+
+def _largest_influence(
+    whole: Estimate, factor: str, without: Mapping[str, Estimate]
+) -> list[_Carrier]:
+    """Return the item of a factor without which the value moves most; none where nothing is left without it."""
+    moved = [
+        _Carrier(abs(estimate.value - whole.value), factor, item, estimate.value)
+        for item, estimate in without.items()
+        if not math.isnan(estimate.value)
+    ]
+    return [max(moved)] if moved else []
+
+
+def _write_carrier(carriers: Sequence[_Carrier]) -> str:
+    """Write the item without which the value moves most, as ``Finding.carrier`` reads it."""
+    largest = max(carriers, default=None)
+    if largest is None or not largest.distance > 0:
+        return ""
+    return json.dumps([largest.factor, largest.item, largest.value], ensure_ascii=False)
 
 
 def _write_influences(influences: Sequence[_Influence]) -> str:

@@ -1,7 +1,7 @@
 """Sentences beside an answer: how sure it is, what could change it, and the same question counted in other ways."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from swapbias import findings
 from swapbias.findings import Finding, experiment_of, judge_findings, terms
@@ -19,6 +19,7 @@ from swapbias.report.claims import (
 from swapbias.report.finding_names import capitalize, plain_words
 from swapbias.report.numbers import (
     detectable_gap,
+    finding_format,
     format_ends,
     format_interval,
     format_interval_p,
@@ -94,14 +95,19 @@ def describe_certainty(finding: Finding) -> str:
 
 
 def list_cautions(
-    finding: Finding, rows: Sequence[Finding] = (), *, with_range: bool = True
+    finding: Finding,
+    rows: Sequence[Finding] = (),
+    *,
+    with_range: bool = True,
+    texts: Mapping[str, str] | None = None,
 ) -> list[str]:
     """Return what could change a primary finding and what is not in it, a sentence each.
 
     Args:
         finding: a primary finding.
         rows: all findings of its run, which hold the same gap in other scores.
-        with_range: say also in which range it stays, and how many rewordings agree.
+        with_range: say also in which range it stays, which item moves it most, and how many rewordings agree.
+        texts: the text of each template by its id; others are named by their id.
     """
     sentences = []
     margin = finding.margin
@@ -116,6 +122,7 @@ def list_cautions(
     if with_range and not math.isnan(finding.loo_min):
         ends = format_ends(finding, finding.loo_min, finding.loo_max)
         sentences.append(f"Whichever one template or condition is left out, the value is {ends}.")
+        sentences += _describe_carrier(finding, texts or {})
     if finding.influences:
         influences = [_describe_influence(*influence) for influence in finding.influences]
         sentences.append(f"Not robust: {'; '.join(influences)}.")
@@ -124,6 +131,15 @@ def list_cautions(
         sentences.append(f"{share:.0f} % of rewordings have the same sign.")
     sentences += _describe_missing_scores(finding)
     return sentences
+
+
+def _describe_carrier(finding: Finding, texts: Mapping[str, str]) -> list[str]:
+    """Say which template, condition or name moves the value most, and what is left without it."""
+    if finding.carrier is None:
+        return []
+    factor, item, value = finding.carrier
+    left = finding_format(finding)(value, with_unit=True)
+    return [f"It moves most without “{texts.get(item, item)}” ({factor}): it is {left} then."]
 
 
 def _describe_missing_scores(finding: Finding) -> list[str]:

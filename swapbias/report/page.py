@@ -241,6 +241,7 @@ def _section(
         "differs": find_differences(manifest, study, name).sentence,
         "examples": examples,
         "pictures": pictures,
+        "texts": {} if not pictures else pictures[0].gaps.texts,
         "judged": judge_findings.findings_of_judge(rows),
         "pairs": question_anchor if question_anchor in packed else "",
     }

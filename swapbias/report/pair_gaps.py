@@ -1,22 +1,17 @@
 """Gaps of pairs on a page: all of them, and their means by level of each random factor."""
 
-import difflib
 import math
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
+from swapbias.report import template_text
 from swapbias.report.finding_names import group_name, plain_words, value_name
 from swapbias.report.numbers import NumberFormat, unit_format
 from swapbias.studies import PLACEBO, Experiment
 
-_SAMPLED_TEXTS = 40  # texts of a template that are compared to find the words in all of them
-_MOST_LETTERS = 90  # of a template's text
-_PIECE = re.compile(r"<mask>|\[MASK\]|\w+|\S")
-_SPACE_BEFORE_MARK = re.compile(r"\s+([.,;:!?])")
 _LEFT_OUT = (
     "subject_id",
     "pair_id",
@@ -166,51 +161,10 @@ def _texts_of_templates(rows: pd.DataFrame) -> dict[str, str]:
         return {}
     texts = {}
     for template, part in rows.groupby("template", sort=False):
-        shared = shared_words(list(dict.fromkeys(part["text"])))
+        shared = template_text.shared_words(list(dict.fromkeys(part["text"])))
         if shared:
             texts[str(template)] = shared
     return texts
-
-
-def shared_words(texts: Sequence[str]) -> str:
-    """Return the words that all texts share, in their order, and dots for the others; blank for no shared word.
-
-    >>> shared_words(["She is a doctor.", "He is a nurse."])
-    '… is a ….'
-
-    Args:
-        texts: texts of one template.
-    """
-    if not texts:
-        return ""
-    step = max(1, len(texts) // _SAMPLED_TEXTS)
-    sampled = [_PIECE.findall(text) for text in texts[::step]]
-    shared: list[str | None] = list(sampled[0])  # None: words that are not in all texts
-    for pieces in sampled[1:]:
-        shared = _common_pieces(shared, pieces)
-    words = [piece for piece in shared if piece is not None]
-    if not any(piece.isalpha() for piece in words):
-        return ""
-    text = " ".join("…" if piece is None else piece for piece in shared)
-    text = _SPACE_BEFORE_MARK.sub(r"\1", text)
-    if len(text) > _MOST_LETTERS:
-        text = text[: _MOST_LETTERS - 1].rstrip("… ") + "…"
-    return text
-
-
-def _common_pieces(shared: Sequence[str | None], pieces: Sequence[str]) -> list[str | None]:
-    """Return the pieces that are also in another text, with None between those that are not neighbours."""
-    matcher = difflib.SequenceMatcher(None, list(shared), list(pieces), autojunk=False)
-    common: list[str | None] = []
-    end_of_shared = end_of_pieces = 0
-    for start, other_start, length in matcher.get_matching_blocks():
-        has_words_between = start > end_of_shared or other_start > end_of_pieces
-        if has_words_between and (not common or common[-1] is not None):
-            common.append(None)
-        common += shared[start : start + length]
-        end_of_shared = start + length
-        end_of_pieces = other_start + length
-    return common
 
 
 def table_of_pairs(gaps: PairGaps) -> pd.DataFrame:

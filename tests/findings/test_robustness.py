@@ -67,6 +67,11 @@ def test_range_without_each_template():
     found = primary(audit(rows(grid({"t1": 0.1, "t2": 0.2, "t3": 0.6}))))
     assert found.estimate.value == pytest.approx(0.3)
     assert (found.loo_min, found.loo_max) == pytest.approx((0.15, 0.4))
+    assert found.carrier == (
+        "templates",
+        "t3",
+        pytest.approx(0.15),
+    )  # .15 away; the others .1 and .05
     gaps = grid({"t1": -0.01, "t2": -0.011, "t3": -0.009, "t4": -0.01, "spinster": 0.2}, "abc")
     found = primary(audit(rows(gaps)))
     assert found.estimate.value > 0 > found.loo_min

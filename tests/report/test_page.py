@@ -615,4 +615,5 @@ def test_summary_comes_first(page):
     assert f'<a href="#{SECTION_ID}">Details</a>' in first
     words = re.findall(r'<span class="v \w+">([^<]+)</span>', first)
     sentences = page[page.index('class="answer"') :]
-    assert words and all(f">{word}<span" in sentences for word in words)
+    assert words
+    assert all(f">{word}<span" in sentences for word in words)

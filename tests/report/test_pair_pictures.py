@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 
-from swapbias.report import pair_gaps, pair_pictures
+from swapbias.report import pair_gaps, pair_pictures, template_text
 from swapbias.studies import load_study
 
 
@@ -59,9 +59,9 @@ def test_pairs_by_level(experiment):
 def test_shared_words_of_a_template():
     """The words in all texts stay in order, dots stand for the rest, and no shared word gives none."""
     texts = ["He saw the tall doctor today.", "She saw the nurse today."]
-    assert pair_gaps.shared_words(texts) == "… saw the … today."
-    assert pair_gaps.shared_words(["Yes.", "No."]) == ""
-    assert pair_gaps.shared_words([]) == ""
+    assert template_text.shared_words(texts) == "… saw the … today."
+    assert template_text.shared_words(["Yes.", "No."]) == ""
+    assert template_text.shared_words([]) == ""
 
 
 def test_picture_has_a_bar_for_each_gap(experiment):

@@ -1,0 +1,51 @@
+"""The text of a template, read from the texts that were made of it."""
+
+import difflib
+import re
+from collections.abc import Sequence
+
+_SAMPLED_TEXTS = 40  # of a template, compared to find the words in all of them
+_MOST_LETTERS = 90
+_PIECE = re.compile(r"<mask>|\[MASK\]|\w+|\S")
+_SPACE_BEFORE_MARK = re.compile(r"\s+([.,;:!?])")
+
+
+def shared_words(texts: Sequence[str]) -> str:
+    """Return the words that all texts share, in their order, and dots for the others; blank for no shared word.
+
+    >>> shared_words(["She is a doctor.", "He is a nurse."])
+    '… is a ….'
+
+    Args:
+        texts: texts of one template.
+    """
+    if not texts:
+        return ""
+    step = max(1, len(texts) // _SAMPLED_TEXTS)
+    sampled = [_PIECE.findall(text) for text in texts[::step]]
+    shared: list[str | None] = list(sampled[0])  # None: words that are not in all texts
+    for pieces in sampled[1:]:
+        shared = _common_pieces(shared, pieces)
+    words = [piece for piece in shared if piece is not None]
+    if not any(piece.isalpha() for piece in words):
+        return ""
+    text = " ".join("…" if piece is None else piece for piece in shared)
+    text = _SPACE_BEFORE_MARK.sub(r"\1", text)
+    if len(text) > _MOST_LETTERS:
+        text = text[: _MOST_LETTERS - 1].rstrip("… ") + "…"
+    return text
+
+
+def _common_pieces(shared: Sequence[str | None], pieces: Sequence[str]) -> list[str | None]:
+    """Return the pieces that are also in another text, with None between those that are not neighbours."""
+    matcher = difflib.SequenceMatcher(None, list(shared), list(pieces), autojunk=False)
+    common: list[str | None] = []
+    end_of_shared = end_of_pieces = 0
+    for start, other_start, length in matcher.get_matching_blocks():
+        has_words_between = start > end_of_shared or other_start > end_of_pieces
+        if has_words_between and (not common or common[-1] is not None):
+            common.append(None)
+        common += shared[start : start + length]
+        end_of_shared = start + length
+        end_of_pieces = other_start + length
+    return common
