@@ -20,6 +20,7 @@ from swapbias.report.finding_charts import (
     slice_charts,
 )
 from swapbias.report.finding_names import row_name
+from swapbias.report.level_table import level_tables
 from swapbias.report.meanings import sign_meaning
 from swapbias.report.page_pairs import (
     extreme_pairs,
@@ -236,6 +237,7 @@ def _section(
             *slice_charts(experiment, rows),
             *rate_charts(experiment, rows),
             *answer_tables(experiment, items),
+            *level_tables(experiment, rows),
         ],
         "compared": _published_findings(rows),
         "differs": find_differences(manifest, study, name).sentence,

@@ -1,0 +1,71 @@
+"""The table of levels of a section of the page."""
+
+import pytest
+
+from swapbias.findings import Finding
+from swapbias.measures import Estimate
+from swapbias.report.level_table import level_tables
+from swapbias.studies import load_study
+
+
+def experiment_named(study, name):
+    (experiment,) = (entry for entry in load_study(study).experiments if entry.name == name)
+    return experiment
+
+
+def level(study, experiment, measure, contrast, number, **fields):
+    fields = {"unit": "probability mass", "model_id": "mine", **fields}
+    names = {"study": study, "experiment": experiment, "measure": measure, "contrast": contrast}
+    return Finding(**names, estimate=Estimate(number, ci_low=0.1, ci_high=0.3, n=20), **fields)
+
+
+def test_reported_columns_are_levels():
+    """Means of the score and of reported columns over all rows have a row; gaps, slices and other columns none."""
+    names = ("social_distance", "attitude")
+    rows = [
+        level(*names, "group_gap", "stigmatized - other", 0.2, primary=True),
+        level(*names, "mean", "stigmatized", 0.25),
+        level(*names, "mean", "stigmatized", 0.125, score="unrated_mass"),
+        level(*names, "mean", "stigmatized", 0.5, score="closed_list_mass"),
+        level(*names, "mean", "stigmatized", 0.75, slice_by="category", slice_value="drugs"),
+    ]
+    (chart,) = level_tables(experiment_named(*names), rows)
+    (of_model,) = chart.parts.values()
+    texts = {row.name: [text for text, _ in row.cells] for row in of_model}
+    assert texts == {
+        "mean, stigmatized": ["0.250", "0.100 to 0.300", "20"],
+        "mean, stigmatized (unrated mass)": ["0.125", "0.100 to 0.300", "20"],
+    }
+    assert not [*level_tables(experiment_named(*names), rows[:1])]
+
+
+@pytest.mark.parametrize("models", [("mine",), ("mine", "other")])
+def test_random_words_stand_beside_direct_bias(models):
+    """The signed mean and the cosines of random words stand below a heading for each of several models."""
+    names = ("phenotype_fairness", "direct_bias")
+    cosine = {"unit": "cosine"}
+    rows = []
+    for model in models:
+        cosine["model_id"] = model
+        rows += [
+            level(
+                *names,
+                "direct_bias",
+                "mean |cosine|",
+                0.2,
+                unit="absolute cosine",
+                primary=True,
+                model_id=model,
+            ),
+            level(*names, "signed_mean", "mean cosine", -0.25, **cosine),
+            level(*names, "mean", "random words: mean |cosine|", 0.125, **cosine),
+            level(*names, "mean", "direction at random: mean |cosine|", 0.5, **cosine),
+        ]
+    (chart,) = level_tables(experiment_named(*names), rows)
+    assert [*chart.parts] == ([*models] if len(models) > 1 else [""])
+    for of_model in chart.parts.values():
+        assert [(row.name, row.cells[0][0]) for row in of_model] == [
+            ("signed mean of the cosines", "−0.250"),
+            ("random words: mean |cosine|", "0.125"),
+            ("direction at random: mean |cosine|", "0.500"),
+        ]
