@@ -171,11 +171,9 @@ def commands() -> str:
         "# Commands, options and settings",
         "What each command takes, as `swapbias COMMAND --help` prints it.",
     ]
-    for words in [*command_words(typer.main.get_command(app)), ["help", "settings"]]:
-        options = (
-            () if words[0] == "help" else ("--help",)
-        )  # what `swapbias help` prints is its help
-        sections += [f"## swapbias {' '.join(words)}", printed(*words, *options)]
+    for words in command_words(typer.main.get_command(app)):
+        sections += [f"## swapbias {' '.join(words)}", printed(*words, "--help")]
+    sections += ["## swapbias help settings", printed("help", "settings")]
     return "\n\n".join(sections) + "\n"
 
 

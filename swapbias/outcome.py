@@ -141,7 +141,7 @@ def audit(
     start = partial(
         _start_with_bars,
         settings,
-        shown=progress,
+        show_bars=progress,
         cache=out is not None and scorer is None,
         scorer=scorer,
         engine=engine if isinstance(engine, Engine) else Engine(name=engine_name),
@@ -416,14 +416,14 @@ def _pair_scores(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
     return pairs[[*keys, *chain.from_iterable(names.items()), "gap"]]
 
 
-def _start_with_bars(settings: Any, folder: Path, *, shown: bool, **options: Any) -> Any:
+def _start_with_bars(settings: Any, folder: Path, *, show_bars: bool, **options: Any) -> Any:
     """Start an audit, with bars on a terminal or in a notebook."""
     stream = sys.stderr
     if not stream.isatty() and "ipykernel" in sys.modules:
         stream = sys.stdout  # a notebook shows stderr as errors
     elif not stream.isatty():
-        shown = False
-    if not shown:
+        show_bars = False
+    if not show_bars:
         return runs.start(settings, folder, say=_log.info, bar=progress_bars.no_bar, **options)
     with closing(progress_bars.BarLine(stream)) as line:
         say = partial(line.say_above, _log.info)

@@ -9,9 +9,12 @@ import typer
 from typer.main import get_command
 
 from swapbias import __version__
+from swapbias.cli import completion
 from swapbias.cli.auditing import audit
-from swapbias.cli.data import build, help_on, list_, swap, train
+from swapbias.cli.data import build, list_, swap, train
 from swapbias.cli.finished_runs import check, compare, export, figures, pull, push, redraw, share
+from swapbias.cli.help_command import help_on
+from swapbias.cli.help_screens import CommandList
 from swapbias.cli.paper_commands import tables
 from swapbias.cli.plans import plan
 from swapbias.cli.reproduce_command import reproduce
@@ -44,7 +47,7 @@ from swapbias.models import SettingsError
 _COLLECT_AFTER = 100_000  # torch and transformers bring a million objects that stay: not to look at them each time
 
 app = typer.Typer(
-    add_completion=False,
+    cls=CommandList,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -83,6 +86,9 @@ def main() -> NoReturn:
     try:
         with extras_named(), on_command_line():
             command = get_command(app)
+            if completion.is_requested():
+                completion.answer(command)
+                sys.exit()
             words = arguments or ["--help"]
             code = command(words, prog_name="swapbias", standalone_mode=False)
     except Exception as error:  # noqa: BLE001 - the last resort before a traceback

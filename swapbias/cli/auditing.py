@@ -12,6 +12,7 @@ import typer
 
 from swapbias import findings, hub, report, runs
 from swapbias.cli import progress_bars, terminal as ui
+from swapbias.cli.completion import complete_studies
 from swapbias.cli.finished_runs import show_comparison
 from swapbias.cli.plans import earlier_run, plan_sentences, skipped_note
 from swapbias.errors import ServiceError, UsageError, listed
@@ -36,16 +37,24 @@ def audit(
     context: typer.Context,
     models: Annotated[ui.Names, ui.argument("MODEL", _MODELS)] = None,
     study: Annotated[
-        ui.Names, ui.option("NAME[:EXPERIMENT], folder, OWNER/NAME; repeatable.", under=_ASK)
+        ui.Names,
+        ui.option(
+            "NAME[:EXPERIMENT], folder, OWNER/NAME; repeatable.",
+            under=_ASK,
+            autocompletion=complete_studies,
+        ),
     ] = None,
     prompts: Annotated[
-        Path | None, ui.option("Your prompts: a file with text, group, pair.")
+        Path | None, ui.option("Your prompts: a file with text, group, pair.", metavar="FILE")
     ] = None,
     model_settings: ui.ModelSettings = None,
     folder: Annotated[
-        str | None, ui.option("Folder or s3://... [swapbias-runs/...].", "--out", under=_RUN)
+        str | None,
+        ui.option("Folder or s3://... [swapbias-runs/...].", "--out", under=_RUN, metavar="FOLDER"),
     ] = None,
-    resume: Annotated[str | None, ui.option("Continue the run in this folder.")] = None,
+    resume: Annotated[
+        str | None, ui.option("Continue the run in this folder.", metavar="RUN")
+    ] = None,
     dry_run: Annotated[
         bool, ui.option("As swapbias plan: score and send nothing.", "--dry-run")
     ] = False,

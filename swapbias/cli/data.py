@@ -1,45 +1,22 @@
-"""swapbias list, help, build, swap, train and study: what can be measured, and on which data."""
+"""swapbias list, build, swap and train: what can be measured, and on which data."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import Annotated, Any
 
 from swapbias import models, studies, swapping
 from swapbias.cli import progress_bars, terminal as ui
-from swapbias.errors import UsageError, listed, quoted
+from swapbias.cli.completion import complete_corpora
+from swapbias.errors import UsageError
 from swapbias.measures import comparisons
-from swapbias.models import LoadOptions, Setting, auto
+from swapbias.models import LoadOptions, auto
 from swapbias.models.chat import ChatOptions
 from swapbias.studies import catalogue, corpus_file, corpus_folders
 
+_NAMES = 34  # columns of the names of experiments
+_SIDE_BY_SIDE = 70  # columns of a terminal that has room for questions beside them
 _MOST_NAMED = 3  # experiments of a study for one kind of model; more are one line
-
-
-def help_on(
-    topic: Annotated[str, ui.argument("settings", "What to explain.")] = "settings",
-    group: Annotated[str | None, ui.argument("[KIND]", "Settings of one kind.")] = None,
-) -> None:
-    """List the settings of -M with defaults and meanings."""
-    settings = ui.known_settings()
-    sections = dict.fromkeys(setting.section for setting in settings)
-    if topic != "settings" or (group and group not in sections):
-        raise UsageError(
-            f"No help on {quoted(group or topic)}. Expected settings, or settings and one of {listed(sections)}."
-        )
-    wanted = [group] if group else list(sections)
-    for section in wanted:
-        ui.show(f"{section}:")
-        for setting in settings:
-            if setting.section == section:
-                ui.show(f"  {setting.key}={_default_as_typed(setting)}  {setting.help}")
-
-
-def _default_as_typed(setting: Setting) -> str:
-    """Return the value of a setting where nothing is set, as -M takes it; blank where it has none."""
-    if setting.default is None or setting.is_several:
-        return ""
-    text = str(setting.default)
-    return text.lower() if isinstance(setting.default, bool) else text
 
 
 def list_(
@@ -109,15 +86,23 @@ def _show_studies(outlines: "Sequence[studies.Study]", kind: str) -> None:
 
 
 def _show_line(name: str, description: str) -> None:
-    """Show a name that must be typed, never cut, and as much of what it is as there is room for."""
-    ui.out.print(f"  {name:<34} {description}", no_wrap=True, overflow="ellipsis")
+    """Show a name and what it is, wrapped beside the names on a terminal, and else as one line."""
+    line = f"  {name:<{_NAMES}} {description}"
+    if not ui.out.is_terminal:
+        ui.show(line)
+        return
+    indent = "".ljust(_NAMES + 3) if ui.out.width >= _SIDE_BY_SIDE else "      "
+    for row in wrap(line, ui.out.width, subsequent_indent=indent, break_on_hyphens=False):
+        ui.show(row)
 
 
 def build(
-    names: Annotated[ui.Names, ui.argument("[CORPUS]...")] = None,
+    names: Annotated[
+        ui.Names, ui.argument("CORPUS", "Corpora to build [all].", autocompletion=complete_corpora)
+    ] = None,
     folder: ui.OutFolder = Path("swapbias-corpora"),
     data: Annotated[
-        Path | None, ui.option("Your notes (MIMIC-III, MIMIC-IV-Note, own CSV).")
+        Path | None, ui.option("Your notes (MIMIC-III, MIMIC-IV-Note, own CSV).", metavar="PATH")
     ] = None,
     table: Annotated[
         str, ui.option("Words swapped in your notes: resolved, paper or published.")
@@ -191,7 +176,8 @@ def swap(
         str, ui.option("With --whose patient: swap or keep husbands and wives.")
     ] = "swap",
     gender: Annotated[
-        str | None, ui.option("Column of the patient's gender [gender, else by the text].")
+        str | None,
+        ui.option("Column of the patient's gender [gender, else by the text].", metavar="COLUMN"),
     ] = None,
     processes: Annotated[int, ui.option("Number of processes.")] = 1,
     split: Annotated[str | None, ui.option("Split of a Hub dataset that has several.")] = None,
@@ -327,9 +313,9 @@ def train(
     data: Annotated[
         str, ui.option("sst2 (from the Hub), or a folder with stsa.binary.train and .dev.")
     ],
-    folder: Annotated[Path, ui.option("New folder for the model.", "--out")],
+    folder: Annotated[Path, ui.option("New folder for the model.", "--out", metavar="FOLDER")],
     vectors: Annotated[
-        Path | None, ui.option("Of a bilstm: .bin, .txt or .vec word vectors.")
+        Path | None, ui.option("Of a bilstm: .bin, .txt or .vec word vectors.", metavar="FILE")
     ] = None,
     encoder: Annotated[str | None, ui.option("Hub id or folder; none: bert-base-uncased.")] = None,
     epochs: Annotated[

@@ -10,6 +10,7 @@ import typer
 
 from swapbias import files, findings, hub, privacy, report, runs
 from swapbias.cli import terminal as ui
+from swapbias.cli.completion import complete_corpora, complete_studies
 from swapbias.errors import UsageError, listed
 
 # The worst first: how a line, and an annotation of GitHub, name each outcome.
@@ -30,10 +31,16 @@ def check(
         float | None, ui.option("Largest gap that passes, or 5pt [the audit's].", **ui.SHARE)
     ] = None,
     baseline: Annotated[
-        str | None, ui.option("A run whose gaps may be exceeded by --max-gap, and no more.")
+        str | None,
+        ui.option("A run whose gaps may be exceeded by --max-gap, and no more.", metavar="RUN"),
     ] = None,
-    study: Annotated[ui.Names, ui.option("NAME[:EXPERIMENT]; repeatable. [default: all]")] = None,
-    junit: Annotated[Path | None, ui.option("Write the checks to this file as JUnit XML.")] = None,
+    study: Annotated[
+        ui.Names,
+        ui.option("NAME[:EXPERIMENT]; repeatable. [default: all]", autocompletion=complete_studies),
+    ] = None,
+    junit: Annotated[
+        Path | None, ui.option("Write the checks to this file as JUnit XML.", metavar="FILE")
+    ] = None,
     verbose: ui.Verbose = False,
     as_json: Annotated[bool, ui.option("Print JSON.", "--json")] = False,
 ) -> None:
@@ -174,7 +181,8 @@ def _add_case(suite: ElementTree.Element, check: "findings.Check") -> None:
 def compare(
     places: ui.Runs,
     folder: Annotated[
-        Path | None, ui.option("Folder for the page, tables and figures.", "--out")
+        Path | None,
+        ui.option("Folder for the page, tables and figures.", "--out", metavar="FOLDER"),
     ] = None,
 ) -> None:
     """Compare models side by side; it ranks nothing."""
@@ -248,9 +256,12 @@ def figures(
 
 
 def export(
-    form: Annotated[str, ui.argument("lm-eval", "The evaluator, lm-evaluation-harness.")],
-    study: Annotated[str, ui.argument("STUDY[:CONFIG]", "A study of causal models.")],
-    folder: Annotated[Path, ui.option("A new folder to write to.", "--out")],
+    form: Annotated[str, ui.argument("lm-eval", "The word lm-eval: for lm-evaluation-harness.")],
+    study: Annotated[
+        str,
+        ui.argument("STUDY[:CONFIG]", "A study of causal models.", autocompletion=complete_corpora),
+    ],
+    folder: Annotated[Path, ui.option("A new folder to write to.", "--out", metavar="FOLDER")],
 ) -> None:
     """Write a study for another evaluator."""
     if form != _LM_EVAL:
@@ -321,7 +332,7 @@ def share(
 def push(
     kind: Annotated[str, ui.argument("KIND", f"{' or '.join(_PUSHED)}.")],
     namespace: Annotated[str, ui.option("Your name or an organisation's on the Hub.")],
-    names: Annotated[ui.Names, ui.argument("[NAME]...", "Corpora or measures.")] = None,
+    names: Annotated[ui.Names, ui.argument("NAME", "Corpora or measures [all].")] = None,
     private: Annotated[bool, ui.option("Make new repositories private.", "--private")] = False,
     dry_run: ui.DryRun = False,
 ) -> None:
@@ -339,7 +350,10 @@ def push(
 def pull(
     kind: Annotated[str, ui.argument("KIND", "datasets, metrics or results.")],
     places: Annotated[
-        list[str], ui.argument("OWNER [NAME]...", "Of results OWNER/NAME, of any number.")
+        list[str],
+        ui.argument(
+            "OWNER [NAME...]", "Who published them, and which [all]; of results OWNER/NAME."
+        ),
     ],
     folder: ui.OutFolder,
     revision: Annotated[

@@ -12,6 +12,7 @@ import typer
 
 from swapbias import findings, studies
 from swapbias.cli import terminal as ui
+from swapbias.cli.completion import complete_studies
 from swapbias.cli.data import loadable
 from swapbias.errors import UpstreamMissingError, UsageError
 
@@ -21,7 +22,12 @@ _Result: TypeAlias = "findings.Reproduced | findings.NotAtHand | findings.NotCom
 
 
 def reproduce(
-    names: Annotated[ui.Names, ui.argument("[STUDY]...")] = None,
+    names: Annotated[
+        ui.Names,
+        ui.argument(
+            "STUDY", "Studies whose numbers are recomputed [all].", autocompletion=complete_studies
+        ),
+    ] = None,
     show_all: Annotated[
         bool, ui.option("Print every number, and what is not at hand.", "--all")
     ] = False,

@@ -9,11 +9,15 @@ import typer
 from swapbias import hub, models, studies, swapping
 from swapbias.cli import terminal as ui
 from swapbias.cli.auditing import PROMPT_OPTIONS
+from swapbias.cli.completion import complete_corpora
+from swapbias.cli.help_screens import CommandList
 from swapbias.cli.plans import study_designs
 from swapbias.errors import UsageError
 from swapbias.studies import own
 
-study = typer.Typer(no_args_is_help=True, help="Make a study of your own: a folder of tables.")
+study = typer.Typer(
+    cls=CommandList, no_args_is_help=True, help="Make a study of your own: a folder of tables."
+)
 
 Folder = Annotated[Path, ui.argument("FOLDER", "Folder of the study.")]
 
@@ -41,7 +45,8 @@ def check_folder(
     ],
     reference: Annotated[str, ui.option("Of a file: the group that is subtracted.")] = "",
     words: Annotated[
-        Path | None, ui.option("Of a file: words (word,group) at <mask>.", "--lexicon")
+        Path | None,
+        ui.option("Of a file: words (word,group) at <mask>.", "--lexicon", metavar="FILE"),
     ] = None,
     settings: ui.ModelSettings = None,
 ) -> None:
@@ -72,7 +77,12 @@ def check_folder(
 
 @study.command("test", cls=ui.Sectioned)
 def check_before_publishing(
-    name: Annotated[str, ui.argument("NAME", "Corpus or study of the package, or installed.")],
+    name: Annotated[
+        str,
+        ui.argument(
+            "NAME", "Corpus or study of the package, or installed.", autocompletion=complete_corpora
+        ),
+    ],
     write: Annotated[bool, ui.option("Record its rows in rows.csv.", "--write")] = False,
 ) -> None:
     """Find what a corpus and its study lack before they are published; exit 1 where they lack anything.

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from typer.core import TyperCommand
 
+from swapbias.cli.help_screens import HelpScreen
 from swapbias.errors import UsageError, did_you_mean, points_hint, quoted
 from swapbias.files import is_url
 from swapbias.models import Fault, Options, Setting, SettingsError
@@ -44,17 +44,18 @@ def option(help: str, *names: str, under: str | None = None, **options: Any) -> 
     return typer.Option(*names, help=help, rich_help_panel=under, **options)
 
 
-def argument(metavar: str, help: str = "") -> Any:
+def argument(metavar: str, help: str, **options: Any) -> Any:
     """Declare a positional argument of a command.
 
     Args:
         metavar: its name in the help.
         help: its meaning there.
+        options: the options of ``typer.Argument``.
 
     Returns:
         the annotation of a parameter.
     """
-    return typer.Argument(metavar=metavar, help=help)
+    return typer.Argument(metavar=metavar, help=help, **options)
 
 
 def share_of_range(text: object) -> float:
@@ -84,35 +85,20 @@ Names = list[str] | None  # of an option or argument that may be repeated
 DryRun = Annotated[bool, option("Show what would be written; write nothing.", "--dry-run")]
 Verbose = Annotated[bool, option("Print details.", "--verbose")]
 RunFolder = Annotated[Path, argument("RUN", "Folder of a finished run.")]
-Runs = Annotated[list[str], argument("RUN...", "Folders, or OWNER/NAME[/RUN] on the Hub.")]
-OutFolder = Annotated[Path, option("Folder to write to.", "--out")]
+Runs = Annotated[list[str], argument("RUN...", "Folders of runs, or OWNER/NAME[/RUN] on the Hub.")]
+OutFolder = Annotated[Path, option("Folder to write to.", "--out", metavar="FOLDER")]
 ModelSettings = Annotated[
     Names, option("Further setting: swapbias help settings.", "-M", metavar="KEY=VALUE")
 ]
 
 
-class Sectioned(TyperCommand):
-    """A command whose options stand under the headings of their ``rich_help_panel``."""
+class Sectioned(HelpScreen):
+    """A command that Ctrl-C ends with a sentence."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         with stoppable("Stopped. The same command begins anew."):
             return super().invoke(ctx)
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write arguments, then each heading with its options."""
-        sections: dict[str, list[tuple[str, str]]] = {}
-        title = ""
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if not record:
-                continue
-            if parameter.param_type_name != "argument":
-                title = getattr(parameter, "rich_help_panel", None) or title or "Options"
-            sections.setdefault(title or "Arguments", []).append(record)
-        for title, records in sections.items():
-            with formatter.section(title):
-                formatter.write_dl(records, col_max=26)
 
 
 def known_settings() -> list[Setting]:

@@ -168,10 +168,10 @@ class BarLine:
 
     def _may_be_drawn(self, bar: _Bar, now: float) -> bool:
         """Return whether a bar that moved is drawn: it has the line or takes it from a stale bar."""
-        shown = self._shown
+        current = self._shown
         if self._is_taken:
             return False
-        if shown is not None and shown is not bar and now - shown.moved < _STALE:
+        if current is not None and current is not bar and now - current.moved < _STALE:
             return False
         return self._shown is not bar or now - self._drawn >= _REDRAWN
 

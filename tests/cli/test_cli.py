@@ -4,12 +4,14 @@ import gc
 import io
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -62,22 +64,36 @@ def refused(done, code, *parts):
 
 
 def test_list():
-    """The list shows on one screen what each kind of model can be audited with."""
+    """The list has every question whole, beside what is typed for it."""
     done = swapbias("list", COLUMNS="80")
     assert done.returncode == 0
     lines = done.stdout.splitlines()
-    assert len(lines) <= 60
-    assert max(map(len, lines)) <= 80
     for name in studies():
-        for one in load_study(name).experiments:
+        study = load_study(name)
+        for one in study.experiments:
             if one.reads.configs:
-                assert any(
-                    line.startswith((f"  {name}:{one.name} ", f"  {name} (")) for line in lines
+                alone = f"  {f'{name}:{one.name}':<34} {one.question}"
+                assert alone in lines or any(
+                    line.startswith(f"  {name} (") and line.endswith(f" {study.title}")
+                    for line in lines
                 )
     assert (
         swapbias("list", "--measures").stdout
         == f"Measures (evaluate modules): {', '.join(metrics())}\n"
     )
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120])
+def test_list_on_a_terminal(columns, monkeypatch):
+    """A terminal shows the whole questions in lines that fit."""
+    whole = swapbias("list").stdout
+    wide = io.StringIO()
+    terminal = Console(file=wide, width=columns, force_terminal=True, color_system=None)
+    monkeypatch.setattr("swapbias.cli.terminal.out", terminal)
+    swapbias("list")
+    shown = wide.getvalue()
+    assert shown.split() == whole.split()
+    assert max(len(line) for line in shown.splitlines() if line.startswith("  ")) <= columns
 
 
 def test_fresh_process():
@@ -196,6 +212,80 @@ def test_help(path, command):
             assert bracket.replace(" ", "") in shown
     for bracket in re.findall(r"\[[^]]*]", command.help or ""):
         assert bracket.replace(" ", "") in shown
+
+
+@pytest.mark.parametrize(
+    ("path", "command"), [(" ".join(path), one) for path, one in commands(get_command(app))]
+)
+def test_words_of_help(path, command):
+    """Types are words, and no sentence is cut."""
+    shown = swapbias(*path.split(), "--help", COLUMNS="80").stdout
+    assert not re.search(r"\[\[|<(str|int|path|list|float)|INTEGER|TEXT|x>=|\{\w", shown)
+    assert not re.search(
+        r"(\.\.\.|…)$", re.sub(r"^Usage: .*", "", shown, flags=re.MULTILINE), re.MULTILINE
+    )
+    whole = " ".join(shown.split())
+    for name, inner in getattr(command, "commands", {}).items():
+        purpose = " ".join(inner.help.split("\n\n")[0].split())
+        assert f" {name} {purpose}" in whole
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("audit", "Usage: swapbias audit [OPTIONS] [MODEL...]"),
+        ("build", "Usage: swapbias build [OPTIONS] [CORPUS...]"),
+        ("check", "Usage: swapbias check [OPTIONS] RUN..."),
+        ("study check", "Usage: swapbias study check [OPTIONS] SOURCE"),
+    ],
+)
+def test_help_of_a_command(words, line):
+    """Help with a command is the help of that command."""
+    shown = swapbias("help", *words.split()).stdout
+    assert shown == swapbias(*words.split(), "--help").stdout
+    assert shown.splitlines()[0] == line
+
+
+def test_topics_of_help():
+    """Help alone lists the commands; a topic that is none gets the nearest."""
+    assert swapbias("help").stdout == swapbias("--help").stdout
+    refused(swapbias("help", "adit"), 2, "No help on 'adit'. Did you mean audit?")
+    refused(swapbias("help", "study", "chek"), 2, "No help on 'study chek'. Did you mean check?")
+    refused(swapbias("help", "settings", "chta"), 2, "No help on 'chta'. Did you mean chat?")
+    refused(swapbias("help", "audit", "zzz"), 2, "No help on 'audit zzz'. Expected one of")
+
+
+COMPLETED = {
+    "pl": "plan",
+    "audit --study gendered": "gendered_stigma",
+    "audit --study gendered_stigma : rq": "rq1 rq2",
+    "plan --study = social": "social_distance",
+    "check RUN --study gendered_stigma : ch": "choices",
+    "plan vader --stu": "--study",
+    "build gendered": "gendered_stigma",
+    "help stu": "study",
+}
+
+
+def test_completion_in_bash():
+    """Bash completes commands, options, studies, and experiments behind a colon, where it splits words."""
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("needs bash")
+    asks = "\n".join(f"ask swapbias {line}" for line in COMPLETED)
+    script = f"""
+        swapbias() {{ {shlex.quote(sys.executable)} -m swapbias "$@"; }}
+        eval "$(_SWAPBIAS_COMPLETE=source_bash swapbias | sed 's/ env / /')"
+        ask() {{
+            COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); _swapbias_completion swapbias
+            echo "${{COMPREPLY[*]}}"
+        }}
+        {asks}
+    """
+    done = subprocess.run(
+        [bash, "--norc", "-c", script], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert done.stdout.splitlines() == [*COMPLETED.values()], done.stderr
 
 
 def raise_bug(*arguments, **options):
