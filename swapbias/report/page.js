@@ -65,7 +65,7 @@
   /** Codes of a prompt: group, text, its score, tokens, answer. @typedef {[number, number, number|null, number, number]} Prompt */
   /** A group, and the one that is subtracted from it. @typedef {[string, string]} Contrast */
   /** Codes of the fields, then the prompts. @typedef {[number[], Prompt[]]} Entry */
-  /** @typedef {{fields: string[], titles: string[], values: Object<string, string[]>, tokens: [string, number][][], contrasts: Contrast[], scale: number, start: number, unit: string, entries: Entry[]}} Pairs */
+  /** @typedef {{fields: string[], titles: string[], labels: Object<string, string[]>, values: Object<string, string[]>, tokens: [string, number][][], contrasts: Contrast[], scale: number, start: number, unit: string, entries: Entry[]}} Pairs */
 
   /** @param {string} id @returns {Promise<Pairs>} */
   async function unpacked(id) {
@@ -107,65 +107,99 @@
   /** @param {Contrast} contrast */
   const subtraction = ([group, reference]) => `${plain(group)} minus ${plain(reference)}`;
 
-  /** A pair with its gaps; where a contrast is chosen, of its two groups alone. @param {Pairs} pairs @param {Entry} entry @param {Contrast[]} contrasts */
-  function pairNode(pairs, entry, contrasts) {
-    const { values, scale, start, titles, fields } = pairs;
-    const facts = (/** @type {string} */ line) => made("p", { class: "facts", dir: "auto" }, line);
-    const node = made("div", { class: "pair" });
-    const groups = contrasts.length < pairs.contrasts.length ? contrasts.flat() : values.group;
-    const prompts = entry[1].filter((one) => groups.includes(values.group[one[0]]));
-    const texts = [...new Set(prompts.map((one) => values.text[one[1]]))];
-    for (const text of texts) {
-      const mine = prompts.filter((one) => values.text[one[1]] === text);
-      const tokens = mine.map((one) => pairs.tokens[one[3]]).find((one) => one && one.length);
-      const answers = [...new Set(mine.map((one) => (values.answer || [])[one[4]]).filter(Boolean))];
-      node.append(made("p", {}, marked(text, texts.filter((one) => one !== text))));
-      if (tokens) node.append(facts("likeliest: " + tokens.map(([word, p]) => `${word} ${p}`).join(", ")));
-      else if (answers.length) node.append(facts("answer: " + answers.join(" / ")));
-    }
-    node.append(facts(prompts.map((one) => `${plain(values.group[one[0]])} ${number(one[2] === null ? null : (one[2] - start) * scale, false)}`).join(", ")));
-    for (const contrast of contrasts) {
-      const found = gap(pairs, entry, contrast);
-      const names = pairs.contrasts.length > 1 ? `${subtraction(contrast)} ` : "";
-      if (!Number.isNaN(found)) node.append(made("p", {}, made("strong", {}, `gap ${names}${number(found, true)}`)));
-    }
-    node.append(facts(fields.map((name, place) => `${titles[place]}: ${plain(values[name][entry[0][place]])}`).join(" · ")));
+  /** Turns of a chat, each with its role; any other text is one turn without a role. @param {string} text @returns {[string, string][]} */
+  function turns(text) {
+    const [before, ...parts] = text.split(/(?:^|\n)<\|(system|user|assistant)\|>\n/);
+    if (before || !parts.length) return [["", text]];
+    return Array.from({ length: parts.length / 2 }, (_, at) => [parts[2 * at], parts[2 * at + 1]]);
+  }
+
+  /** A line of soft text. @param {string} line */
+  const facts = (line) => made("p", { class: "facts", dir: "auto" }, line);
+  /** What somebody says in a chat. @param {string} role @param {Node} content */
+  const turnNode = (role, content) => (role ? made("div", { class: `turn ${role}` }, made("span", { class: "role" }, role), content) : made("p", {}, content));
+
+  /** A text of a pair with its scores and what the model gave; what the others lack is marked. @param {Pairs} pairs @param {Prompt[]} prompts @param {string} text @param {string[]} texts @param {string[]} answers */
+  function versionNode(pairs, prompts, text, texts, answers) {
+    const { values, scale, start } = pairs;
+    const ofText = prompts.filter((one) => values.text[one[1]] === text);
+    const scores = ofText.map((one) => `${plain(values.group[one[0]])} ${number(one[2] === null ? null : (one[2] - start) * scale, false)}`);
+    const node = made("div", { class: "version" }, facts(scores.join(", ")));
+    const others = texts.filter((one) => one !== text);
+    turns(text).forEach(([role, content], at) => {
+      const elsewhere = others.map((one) => turns(one)[at]?.[1] ?? "");
+      node.append(turnNode(role, marked(content, elsewhere)));
+    });
+    const tokens = ofText.map((one) => pairs.tokens[one[3]]).find((one) => one && one.length);
+    if (tokens) node.append(facts(`likeliest words, in ${scale === 1 ? "shares" : "points"}: ` + tokens.map(([word, p]) => `${word} ${scale === 1 ? p : number(100 * p, false)}`).join(", ")));
+    else for (const answer of new Set(ofText.map((one) => (values.answer || [])[one[4]]).filter(Boolean)))
+      node.append(turnNode("answer", marked(answer, answers.filter((one) => one !== answer))));
     return node;
   }
 
-  /** Each value once. @param {string[]} values */
-  const choice = (values) => made("select", {}, ...[...new Set(values)].map((one) => made("option", { value: one }, plain(one))));
+  /** A pair with its gaps; where a contrast is chosen, of its two groups alone. @param {Pairs} pairs @param {Entry} entry @param {Contrast[]} contrasts @param {boolean} chosen */
+  function pairNode(pairs, entry, contrasts, chosen) {
+    const { values, titles, fields } = pairs;
+    const node = made("div", { class: "pair" });
+    for (const contrast of contrasts) {
+      const size = gap(pairs, entry, contrast);
+      const names = chosen || pairs.contrasts.length > 1 ? `${subtraction(contrast)} ` : "";
+      if (!Number.isNaN(size)) node.append(made("p", {}, made("strong", {}, `gap ${names}${number(size, true)}`), pairs.scale === 1 ? "" : " points"));
+    }
+    const groups = chosen ? contrasts.flat() : values.group;
+    const prompts = entry[1].filter((one) => groups.includes(values.group[one[0]]));
+    const texts = [...new Set(prompts.map((one) => values.text[one[1]]))];
+    const answers = [...new Set(prompts.map((one) => (values.answer || [])[one[4]]).filter(Boolean))];
+    node.append(...texts.map((text) => versionNode(pairs, prompts, text, texts, answers)));
+    node.append(facts(fields.map((name, place) => `${titles[place]}: ${label(pairs, name, entry[0][place])}`).join(" · ")));
+    return node;
+  }
+
+  /** The words for a value of a field: of a template its text. @param {Pairs} pairs @param {string} name @param {number} code */
+  const label = (pairs, name, code) => pairs.labels[name]?.[code] ?? plain(pairs.values[name][code]);
+
+  /** Every two groups: those that the study compares first. @param {Pairs} pairs @returns {Contrast[]} */
+  function everyContrast(pairs) {
+    const groups = pairs.values.group;
+    const compared = new Set(pairs.contrasts.flatMap(([a, b]) => [`${a}\n${b}`, `${b}\n${a}`]));
+    const rest = groups.flatMap((a, at) => groups.slice(at + 1).map((b) => /** @type {Contrast} */ ([a, b])));
+    return [...pairs.contrasts, ...rest.filter(([a, b]) => !compared.has(`${a}\n${b}`))];
+  }
+
+  /** Each value once, with its words. @param {string[]} values @param {(value: string, at: number) => string} [words] */
+  const choice = (values, words) => made("select", {}, ...[...new Set(values)].map((one, at) => made("option", { value: one }, words ? words(one, at) : plain(one))));
 
   /** The tools above the pairs; gives what shows the pairs that a link names. @param {HTMLDetailsElement} place @param {Pairs} pairs */
   function explorer(place, pairs) {
     const [list, status, search] = [made("div"), made("p", { class: "soft", role: "status" }), made("input", { type: "search" })];
-    const several = pairs.contrasts.length > 1;
+    const everyTwo = everyContrast(pairs);
+    const several = everyTwo.length > 1;
     const names = [...pairs.fields, ...(several ? ["contrast"] : []), "order"];
-    const contrastChoice = choice(["all", ...pairs.contrasts.map(subtraction)]);
-    const orders = ["study order", "highest gap first", "lowest gap first", "largest gap first"];
-    const selects = [...pairs.fields.map((name) => choice(["all", ...pairs.values[name]])), ...(several ? [contrastChoice] : []), choice(orders)];
+    const contrastChoice = choice(["all", ...everyTwo.map(subtraction)]);
+    const orders = ["largest gap first", "highest gap first", "lowest gap first", "study order"];
+    const selects = [...pairs.fields.map((name) => choice(["all", ...pairs.values[name]], (one, at) => (at ? label(pairs, name, at - 1) : one))), ...(several ? [contrastChoice] : []), choice(orders)];
     const initial = names.map((name) => (name === "order" ? orders[0] : name === "wording" && pairs.values[name].includes("original") ? "original" : "all"));
     const more = made("button", { type: "button" }, "more");
     let pages = 1;
     function draw() {
       const [words, wanted] = [search.value.toLowerCase(), selects[selects.length - 1].value];
       const chosen = contrastChoice.selectedIndex;
-      const contrasts = chosen < 1 ? pairs.contrasts : [pairs.contrasts[chosen - 1]];
+      const contrasts = chosen < 1 ? pairs.contrasts : [everyTwo[chosen - 1]];
       const found = pairs.entries.filter((entry) =>
         (chosen < 1 || !Number.isNaN(gap(pairs, entry, contrasts[0]))) &&
         entry[0].every((code, at) => selects[at].selectedIndex < 1 || code === selects[at].selectedIndex - 1) &&
         (!words || entry[1].some((one) => pairs.values.text[one[1]].toLowerCase().includes(words))));
       const sign = wanted === "lowest gap first" ? 1 : -1;
-      if (wanted !== orders[0]) found.sort((a, b) => order(ordering(pairs, a, contrasts, wanted), ordering(pairs, b, contrasts, wanted), sign));
+      if (wanted !== "study order") found.sort((a, b) => order(ordering(pairs, a, contrasts, wanted), ordering(pairs, b, contrasts, wanted), sign));
       const last = Math.min(pages * PER_PAGE, found.length);
-      list.replaceChildren(...found.slice(0, last).map((entry) => pairNode(pairs, entry, contrasts)));
+      list.replaceChildren(...found.slice(0, last).map((entry) => pairNode(pairs, entry, contrasts, chosen > 0)));
       status.textContent = found.length ? `${last} of ${found.length} (${pairs.entries.length} in all)` : "No pair matches.";
       more.hidden = last >= found.length;
     }
     more.addEventListener("click", () => { pages += 1; draw(); });
     [search, ...selects].forEach((one) => one.addEventListener("input", () => { pages = 1; draw(); }));
     const labels = [...pairs.titles, ...(several ? ["groups"] : []), "order"].map((title, at) => made("label", {}, title, selects[at]));
-    const unit = `Scores and gaps ${pairs.scale === 1 ? "in the unit" : "in points, hundredths of the unit"}: ${pairs.unit}. Gap: ${pairs.contrasts.map(subtraction).join(", ")}. Marked: what differs, or the place that is filled.`;
+    const unit = `Scores and gaps are in ${pairs.scale === 1 ? "this unit" : "points, hundredths of this unit"}: ${pairs.unit}. A gap is ${pairs.contrasts.map(subtraction).join(", or ")}. Marks show what differs, or the place that is filled.`;
     place.append(made("div", { class: "tools" }, made("label", {}, "search texts", search), ...labels), made("p", { class: "soft" }, unit), status, list, made("div", { class: "tools more" }, more));
     return (/** @type {URLSearchParams} */ link) => {
       search.value = link.get("search") || "";

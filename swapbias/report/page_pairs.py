@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from swapbias.findings import Finding, scored_rows
 from swapbias.measures import MEASURES
+from swapbias.report import template_text
 from swapbias.report.finding_names import group_name, plain_words
 from swapbias.report.meanings import levels_unit
 from swapbias.report.numbers import unit_format
@@ -191,6 +192,7 @@ def list_pairs(experiment: Experiment, rows: pd.DataFrame) -> dict[str, Any]:
     return {
         "fields": fields,
         "titles": [titles.get(name, plain_words(name)) for name in fields],
+        "labels": _labels(rows, values),
         "values": values,
         "tokens": tokens,
         "contrasts": [[gap.compares.group, gap.compares.reference] for gap in experiment.gaps],
@@ -199,6 +201,14 @@ def list_pairs(experiment: Experiment, rows: pd.DataFrame) -> dict[str, Any]:
         "start": written.start,
         "unit": levels_unit(compares.unit),
     }
+
+
+def _labels(rows: pd.DataFrame, values: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Return by field what is shown for each value: of a template the words that its texts share."""
+    if "template" not in values:
+        return {}
+    texts = template_text.texts_of_templates(rows)
+    return {"template": [texts.get(template, template) for template in values["template"]]}
 
 
 def _coded_column(rows: pd.DataFrame, name: str) -> tuple[list[int], list[str]]:

@@ -124,7 +124,9 @@ def _pairs_of_contrast(contrast: Experiment, rows: pd.DataFrame, model_id: str) 
     pairs["set"] = ""
     if compares.subset and compares.subset in of_pair:
         pairs["set"] = of_pair[compares.subset].astype(str)
-    return PairGaps(contrast, model_id, pairs.reset_index(), factors, _texts_of_templates(rows))
+    return PairGaps(
+        contrast, model_id, pairs.reset_index(), factors, template_text.texts_of_templates(rows)
+    )
 
 
 def levels_of_factor(gaps: PairGaps, column: str, of_set: str) -> list[Level]:
@@ -153,18 +155,6 @@ def factors_with_levels(gaps: PairGaps) -> Iterator[tuple[str, str]]:
         n_levels = gaps.pairs[column].nunique()
         if 1 < n_levels < len(gaps.pairs):
             yield column, plain_words(name)
-
-
-def _texts_of_templates(rows: pd.DataFrame) -> dict[str, str]:
-    """Return for each template the words that all its texts share, where there are two or more."""
-    if "template" not in rows or "text" not in rows:
-        return {}
-    texts = {}
-    for template, part in rows.groupby("template", sort=False):
-        shared = template_text.shared_words(list(dict.fromkeys(part["text"])))
-        if shared:
-            texts[str(template)] = shared
-    return texts
 
 
 def table_of_pairs(gaps: PairGaps) -> pd.DataFrame:

@@ -4,10 +4,28 @@ import difflib
 import re
 from collections.abc import Sequence
 
+import pandas as pd
+
 _SAMPLED_TEXTS = 40  # of a template, compared to find the words in all of them
 _MOST_LETTERS = 90
 _PIECE = re.compile(r"<mask>|\[MASK\]|\w+|\S")
 _SPACE_BEFORE_MARK = re.compile(r"\s+([.,;:!?])")
+
+
+def texts_of_templates(rows: pd.DataFrame) -> dict[str, str]:
+    """Return for each template the words that all its texts share, where there are any.
+
+    Args:
+        rows: scored rows with ``template`` and ``text``; without these columns there are no texts.
+    """
+    if "template" not in rows or "text" not in rows:
+        return {}
+    texts = {}
+    for template, part in rows.groupby("template", sort=False):
+        shared = shared_words(list(dict.fromkeys(part["text"])))
+        if shared:
+            texts[str(template)] = shared
+    return texts
 
 
 def shared_words(texts: Sequence[str]) -> str:
