@@ -20,6 +20,7 @@ from swapbias.report.finding_charts import (
     slice_charts,
 )
 from swapbias.report.finding_names import row_name
+from swapbias.report.headline_tables import direction_tables, ratio_tables
 from swapbias.report.level_table import level_tables
 from swapbias.report.meanings import sign_meaning
 from swapbias.report.page_pairs import (
@@ -236,6 +237,8 @@ def _section(
         "charts": [
             *slice_charts(experiment, rows),
             *rate_charts(experiment, rows),
+            *ratio_tables(experiment, rows),
+            *direction_tables(rows),
             *answer_tables(experiment, items),
             *level_tables(experiment, rows),
         ],

@@ -1,0 +1,107 @@
+"""Tables of headline quantities of papers that have no picture: ratios of rates, and direct bias beside chance."""
+
+from collections.abc import Iterator, Sequence, Sized
+
+from swapbias.findings import Finding, predictions
+from swapbias.report.charts import Chart, Row
+from swapbias.report.finding_names import (
+    capitalize,
+    group_name,
+    plain_words,
+    value_name,
+)
+from swapbias.report.numbers import format_interval, format_number, format_p_value
+from swapbias.studies import Experiment
+
+_RATIOS = {"tprr": "TPR ratio", "fprr": "FPR ratio"}
+_RATIO_CAPTION = "The smaller rate over the larger, as published: 1 is equal treatment. "
+    "Behind it the group with the higher rate."
+_DIRECTION_CAPTION = (
+    "Cosines with the gender direction, beside those of random words and of a direction at random: "
+    "only what lies above chance is bias of these words."
+)
+_DIRECTION = ("direct_bias", "signed_mean")
+
+
+def ratio_tables(experiment: Experiment, rows: Sequence[Finding]) -> Iterator[Chart]:
+    """Yield the ratios of true and of false positive rates by phenotype and training condition, a table a model.
+
+    Args:
+        experiment: the experiment that compares the groups.
+        rows: its findings.
+    """
+    by_model: dict[str, dict[tuple[str, str], dict[str, Finding]]] = {}
+    for finding in rows:
+        is_rounded = finding.contrast.endswith(predictions.ROUNDED)
+        if finding.measure in _RATIOS and finding.slice_by != "all" and not is_rounded:
+            place = (value_name(finding.slice_value), plain_words(finding.subset))
+            by_place = by_model.setdefault(finding.model_id, {})
+            by_place.setdefault(place, {})[finding.measure] = finding
+    for model, by_place in by_model.items():
+        parts: dict[str, list[Row]] = {}
+        for (part, name), ratios in by_place.items():
+            cells = tuple(_ratio_cell(experiment, ratios.get(measure)) for measure in _RATIOS)
+            parts.setdefault(part, []).append(Row(name, (), cells))
+        title = _title("ratios of rates", model, by_model)
+        yield Chart(title, _RATIO_CAPTION, tuple(_RATIOS.values()), parts)
+
+
+def _ratio_cell(experiment: Experiment, ratio: Finding | None) -> tuple[str, float | None]:
+    """Return a ratio with the group that has the higher rate; a dash where there is none."""
+    if ratio is None:
+        return format_number(float("nan")), None
+    text = format_number(ratio.estimate.value, digits=2)
+    if ratio.higher_group:
+        text = f"{text} ({group_name(experiment, ratio.higher_group)})"
+    return text, ratio.estimate.value
+
+
+def direction_tables(rows: Sequence[Finding]) -> Iterator[Chart]:
+    """Yield direct bias beside random words and random directions, a table a model.
+
+    Args:
+        rows: the findings of an experiment.
+    """
+    by_model: dict[str, list[Finding]] = {}
+    for finding in rows:
+        if finding.slice_by == "all" and not finding.view:
+            by_model.setdefault(finding.model_id, []).append(finding)
+    measured = {
+        model: findings
+        for model, findings in by_model.items()
+        if any(finding.measure in _DIRECTION for finding in findings)
+    }
+    for model, findings in measured.items():
+        lines = [_direction_row(finding) for finding in sorted(findings, key=_direction_place)]
+        heads = ("cosine or share", "95 % interval", "p against chance", "words")
+        title = _title("direct bias beside chance", model, measured)
+        yield Chart(title, _DIRECTION_CAPTION, heads, {"": lines})
+
+
+def _direction_place(finding: Finding) -> tuple[bool, bool]:
+    """Return the place of a finding: absolute cosines first, facts of the direction last."""
+    return "cosine" not in finding.contrast, "|cosine|" not in finding.contrast
+
+
+def _direction_row(finding: Finding) -> Row:
+    """Return a row of cosines: value, interval, p against chance, and number of words."""
+    estimate = finding.estimate
+    name = finding.contrast
+    if finding.measure in _DIRECTION:
+        name = f"{plain_words(finding.measure)}: {finding.contrast}"
+    count = f"{estimate.n:,}" if estimate.n else "–"
+    cells = (
+        (
+            format_number(estimate.value, signed="|" not in name and "cosine" in name),
+            estimate.value,
+        ),
+        (format_interval(finding, in_own_unit=True), None),
+        (format_p_value(estimate.p_value), None),
+        (count, None),
+    )
+    return Row(capitalize(name), (), cells, primary=finding.primary)
+
+
+def _title(name: str, model: str, models: Sized) -> str:
+    """Return the name of a table, with its model where there are several."""
+    return f"{name}, {model}" if len(models) > 1 else name
