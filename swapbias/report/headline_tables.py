@@ -14,8 +14,10 @@ from swapbias.report.numbers import format_interval, format_number, format_p_val
 from swapbias.studies import Experiment
 
 _RATIOS = {"tprr": "TPR ratio", "fprr": "FPR ratio"}
-_RATIO_CAPTION = "The smaller rate over the larger, as published: 1 is equal treatment. "
+_RATIO_CAPTION = (
+    "The smaller rate over the larger, as published: 1 is equal treatment. "
     "Behind it the group with the higher rate."
+)
 _DIRECTION_CAPTION = (
     "Cosines with the gender direction, beside those of random words and of a direction at random: "
     "only what lies above chance is bias of these words."
