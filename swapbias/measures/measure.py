@@ -140,7 +140,8 @@ _RECORDS = (
     Measure("main_effect", "main effect, {contrast}", "main effect ", gap_span=1),
     Measure("interaction", "interaction, {contrast}", "interaction ", gap_span=2),
     Measure("interaction_of_three", "interaction, {contrast}", "interaction ", gap_span=4),
-    Measure("bias_difference", prefix="bias minus baseline's "),  # a model against itself
+    # A model against itself.
+    Measure("bias_difference", prefix="bias minus baseline's ", like_gap=True),
     Measure("p_one_sided", "one-sided p, {contrast}", "one-sided p ", "p", signed=False),
     Measure("model_difference", "{contrast}", like_gap=True),
     Measure(

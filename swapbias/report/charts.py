@@ -69,6 +69,8 @@ class Chart:
     """Groups and their names, for a legend."""
     first: str = "what"
     """Head of the first column."""
+    folded: bool = False
+    """Whether a page unfolds it on request alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pandas as pd
@@ -55,6 +55,8 @@ class PlacedFinding:
     """Heading of its part of the chart; blank for the only one."""
     column: str = ""
     """Key of its column; blank for the only one."""
+    beside: tuple[Finding | None, ...] = ()
+    """Findings of further measures, whose value and p stand in its row; None where there is none."""
 
 
 def has_several_models(rows: Sequence[Finding]) -> bool:
@@ -109,7 +111,11 @@ def dot_of(finding: Finding, group: int | None = None) -> Dot:
 
 
 def chart_of(
-    name: str, caption: str, placed: Sequence[PlacedFinding], columns: Columns | None = None
+    name: str,
+    caption: str,
+    placed: Sequence[PlacedFinding],
+    columns: Columns | None = None,
+    titles_beside: Sequence[str] = (),
 ) -> Chart:
     """Return findings as rows on one scale.
 
@@ -118,6 +124,7 @@ def chart_of(
         caption: above the chart.
         placed: findings with their places.
         columns: the columns of a chart with several findings in a row; None for one finding a row.
+        titles_beside: what the findings beside those of the rows are called; their p replaces that of the rows.
     """
     rows = [entry.finding for entry in placed]
     unit = finding_format(rows[0]).unit
@@ -129,11 +136,14 @@ def chart_of(
         parts = _rows_with_columns(placed, columns)
         return Chart(name, caption, heads, parts, axis, unit, keys, first_head)
     interval = interval_heading(rows).replace(" ", "\N{NO-BREAK SPACE}")
-    heads = (unit, interval, "p", "n") if name else (unit, interval, "n")
-    parts = _rows_with_numbers(placed, with_p=bool(name))
+    with_p = bool(name) and not titles_beside
+    heads_of_numbers = [unit, interval, *(["p"] if with_p else [])]
+    for title in titles_beside:
+        heads_of_numbers += [title, f"p of {title}"]
+    parts = _rows_with_numbers(placed, with_p=with_p)
     if name:
         parts = {part: _largest_first(part_rows) for part, part_rows in parts.items()}
-    return Chart(name, caption, heads, parts, axis, unit, first=first_head)
+    return Chart(name, caption, (*heads_of_numbers, "n"), parts, axis, unit, first=first_head)
 
 
 def _heading_of_groups(rows: Sequence[Finding], unit: str) -> str:
@@ -157,10 +167,23 @@ def _rows_with_numbers(placed: Sequence[PlacedFinding], *, with_p: bool) -> dict
         ]
         if with_p:
             cells.append((format_interval_p(finding), estimate.p_value))
+        for beside in entry.beside:
+            cells += _cells_beside(beside)
         cells.append((format_unit_count(estimate), estimate.n))
         row = Row(entry.row, [dot_of(finding)], tuple(cells), finding.primary)
         parts.setdefault(entry.part, []).append(row)
     return parts
+
+
+def _cells_beside(finding: Finding | None) -> list[Cell]:
+    """Return the cells of a finding in the row of another: its value and its p-value; dashes for none."""
+    if finding is None:
+        return [("–", math.nan), ("–", math.nan)]
+    value = finding.estimate.value
+    return [
+        (finding_format(finding)(value), value),
+        (format_interval_p(finding), finding.estimate.p_value),
+    ]
 
 
 def _largest_first(rows: list[Row]) -> list[Row]:
@@ -215,15 +238,11 @@ def slice_charts(experiment: Experiment, rows: Sequence[Finding]) -> Iterator[Ch
         yield chart_of("groups", "", placed)
     for slice_by in experiment.shows.slices:
         by = slice_by.name
-        sliced_gaps = [gap for gap in gaps if gap.slice_by == by]
+        folded = experiment.shows.folded
+        sliced_gaps = [gap for gap in gaps if gap.slice_by == by and gap.measure not in folded]
         means = _level_means(experiment, rows, by)
         if any(not math.isnan(gap.estimate.value) for gap in sliced_gaps):
-            titles = _titles_of_contrasts(sliced_gaps)
-            placed = [
-                place_row(gap, value_name(gap.slice_value), title=titles.get(gap.contrast, ""))
-                for gap in sliced_gaps
-            ]
-            yield chart_of(f"gaps by {by}", "", placed)
+            yield _chart_of_gaps(f"gaps by {by}", experiment, sliced_gaps, rows)
         elif means:
             placed = [
                 place_row(mean, value_name(mean.slice_value), column=mean.contrast)
@@ -232,6 +251,47 @@ def slice_charts(experiment: Experiment, rows: Sequence[Finding]) -> Iterator[Ch
             caption = f"Mean {levels_unit(means[0].scale)}, with 95 % intervals."
             columns = _level_columns(experiment, means)
             yield chart_of(f"means by {by}", caption, placed, columns)
+        for measure in folded:
+            of_measure = [gap for gap in gaps if (gap.slice_by, gap.measure) == (by, measure)]
+            if of_measure:
+                _, _, detail = of_measure[0].contrast.partition(", ")
+                name = f"{detail or plain_words(measure)}: gaps by {by}"
+                placed = [place_row(gap, value_name(gap.slice_value)) for gap in of_measure]
+                yield replace(chart_of(name, "", placed), folded=True)
+
+
+def _chart_of_gaps(
+    name: str, experiment: Experiment, gaps: Sequence[Finding], rows: Sequence[Finding]
+) -> Chart:
+    """Return a chart of the gaps of a slice, with the measures that the experiment declares beside them."""
+    titles = _titles_of_contrasts(gaps)
+    with_model = has_several_models(rows)
+    by_row = {(row.measure, *_row_of(row)): row for row in rows}
+    measures = {
+        measure: title
+        for measure, title in experiment.shows.beside.items()
+        if any((measure, *_row_of(gap)) in by_row for gap in gaps)
+    }
+    placed = []
+    for gap in gaps:
+        entry = _place(
+            gap,
+            value_name(gap.slice_value),
+            with_model=with_model,
+            title=titles.get(gap.contrast, ""),
+        )
+        beside = tuple(by_row.get((measure, *_row_of(gap))) for measure in measures)
+        placed.append(replace(entry, beside=beside))
+    caption = ""
+    if measures:
+        names = " and ".join(measures.values())
+        caption = f"{names}: p is of its row alone, not corrected for the number of rows."
+    return chart_of(name, caption, placed, titles_beside=[*measures.values()])
+
+
+def _row_of(finding: Finding) -> tuple[str, ...]:
+    """Return what findings in one row of a chart by slice have in common."""
+    return finding.model_id, finding.subset, finding.slice_by, finding.slice_value
 
 
 def _place(

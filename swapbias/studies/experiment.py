@@ -213,6 +213,10 @@ class Shows(Declared):
     """Numbers to correlate mean scores with."""
     rates: Annotated[tuple[Rates, ...], FOR_PACKAGE] = ()
     """Rates of predictions and labels, of answers, or of cosines; geometric means of ratios of probabilities."""
+    beside: Annotated[Mapping[Text, Text], FOR_PACKAGE] = {}
+    """Measures whose value and p stand in the row of a slice's gap on the page, and what their column is called."""
+    folded: Annotated[Texts, FOR_PACKAGE] = ()
+    """Measures whose gaps by slice are folded on the page."""
 
 
 class Words(Declared):

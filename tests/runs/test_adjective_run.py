@@ -1,16 +1,20 @@
-"""An audit of a chat model by adjectives, with the blog post's table beside it."""
+"""An audit of a chat model by adjectives, beside the blog post's table and heat map, and its page."""
 
 import csv
+import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from swapbias.models.chat import ChatOptions
+from swapbias.report.finding_charts import slice_charts
+from swapbias.report.numbers import format_p_value
 from swapbias.report.paper_figures import draw_figure
 from swapbias.runs import Settings, read_run, start, write_tables
 from swapbias.runs.run_figures import write_paper_figures
 from swapbias.runs.run_tables import models_of_runs
-from swapbias.studies import config_rows, paper
+from swapbias.studies import config_rows, load_study, paper
 from swapbias.studies.published import published_rows
 from tests.conftest import QUIET
 from tests.models.chat.server import ChatServer
@@ -113,3 +117,30 @@ def test_heat_map_of_the_blog_post(finished_run, tmp_path):
     (path,), left_out = write_paper_figures([finished_run], tmp_path, kind="svg")
     assert path.name == "adjective_coreference-heat_map.svg"
     assert not left_out
+
+
+def test_adjective_has_one_row(finished_run):
+    """The page has a row for each adjective with bias, difference and its p; the strict parser's are folded."""
+    experiment = load_study(NAME).experiments[0]
+    shown, folded = slice_charts(experiment, finished_run.found)
+    assert shown.heads[2:] == ("Diff. to baseline", "p of Diff. to baseline", "n")
+    (rows,) = shown.parts.values()
+    cells = {row.name: [text for text, _ in row.cells] for row in rows}
+    assert len(cells) == len(rows) == 16
+    (p_value,) = [
+        finding.estimate.p_value
+        for finding in finished_run.found
+        if (finding.measure, finding.slice_value, finding.view)
+        == ("bias_difference", "dry/bubbly", "")
+    ]
+    assert cells["dry/bubbly"][0::2] == ["+87.5", "+50.0", "48"]
+    assert cells["dry/bubbly"][3] == format_p_value(p_value)
+    assert cells["old"][0::2] == ["+25.0", "−12.5", "48"]
+    assert cells["baseline"][2:4] == ["–", "–"]
+    assert (shown.folded, folded.folded) == (False, True)
+    assert folded.name == "strict parser: gaps by adjectives"
+    page = (Path(finished_run.place) / "report.html").read_text(encoding="utf-8")
+    assert re.search(
+        r"<details id=[^>]+><summary>Strict parser: gaps by adjectives</summary>", page
+    )
+    assert "p is of its row alone" in page
