@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from swapbias.studies import chats
+
 _SAMPLED_TEXTS = 40  # of a template, compared to find the words in all of them
 _MOST_LETTERS = 90
 _PIECE = re.compile(r"<mask>|\[MASK\]|\w+|\S")
@@ -22,10 +24,15 @@ def texts_of_templates(rows: pd.DataFrame) -> dict[str, str]:
         return {}
     texts = {}
     for template, part in rows.groupby("template", sort=False):
-        shared = shared_words(list(dict.fromkeys(part["text"])))
+        shared = shared_words([_without_roles(text) for text in dict.fromkeys(part["text"])])
         if shared:
             texts[str(template)] = shared
     return texts
+
+
+def _without_roles(text: str) -> str:
+    """Return what the turns of a chat say, without their roles; any other text as it is."""
+    return " ".join(turn["content"] for turn in chats.turns(text))
 
 
 def shared_words(texts: Sequence[str]) -> str:

@@ -617,3 +617,33 @@ def test_summary_comes_first(page):
     sentences = page[page.index('class="answer"') :]
     assert words
     assert all(f">{word}<span" in sentences for word in words)
+
+
+def test_chat_pair_in_turns(browser, page_findings, rows, tmp_path):
+    """A chat is shown in turns, what differs in a question or an answer is marked, templates have texts,
+    and any two groups can be compared."""
+    answers = {"female": "Hire her.", "male": "Hire him.", "unspecified": "Hire them."}
+    ask = "<|system|>\nBe brief.\n<|user|>\nShould {} be hired after {}?"
+    people = {"female": "Mary", "male": "John", "unspecified": "they"}
+    chats = rows.assign(
+        answer=rows["group"].map(answers),
+        top_tokens="[]",
+        text=[
+            ask.format(people[group], condition)
+            for group, condition in zip(rows["group"], rows["condition"], strict=True)
+        ],
+    )
+    page = tmp_path / "report.html"
+    page.write_text(render(manifest(), page_findings, {"gendered_stigma": chats}, pd.DataFrame()))
+    browser.open(f"{page}#{SECTION_ID}.pairs?contrast=male+minus+unspecified")
+    browser.wait("document.querySelector('.pair')")
+    pair = "document.querySelector('.pair')"
+
+    def texts_of(kind):
+        return browser.run(f"[...{pair}.querySelectorAll('{kind}')].map((one) => one.textContent)")
+
+    assert texts_of(".turn.system .text") == ["Be brief.", "Be brief."]
+    assert texts_of(".turn.user mark") == ["John", "they"]
+    assert texts_of(".turn.answer mark") == ["him", "them"]
+    assert texts_of("strong")[0].startswith("gap male minus unspecified +")
+    assert texts_of(".facts")[-1].endswith("template: Be brief. Should … be hired after …?")

@@ -21,7 +21,7 @@ def test_limit_holds_for_each_experiment(audits, real_masked_model, limit):
         assert 0.8 * most <= count <= most
 
 
-def test_limit_reads_the_same_conditions_in_each_template(audits, real_masked_model):
+def test_limit_takes_the_same_conditions(audits, real_masked_model):
     """Of the four templates of one experiment a limit takes the same conditions, so that none stands for another."""
     settings = Settings(
         model=str(real_masked_model), studies=("social_distance:attitude",), limit=100
