@@ -155,7 +155,11 @@ def pack_pairs(rows: Sequence[Finding], items: Mapping[str, pd.DataFrame]) -> di
 
 
 def shows_pairs(experiment: Experiment) -> bool:
-    """Return whether an experiment has a gap and is not about notes."""
+    """Return whether an experiment has a gap and is not about notes.
+
+    Args:
+        experiment: the experiment.
+    """
     rates = {*experiment.shows.rates} - {scored_rows.ANSWERS}
     is_about_notes = bool(rates or experiment.reads.notes.corpus)
     return bool(experiment.compares.measure) and not is_about_notes
