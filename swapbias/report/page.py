@@ -68,6 +68,12 @@ def render(
     studies = [load_study(name) for name in dict.fromkeys(finding.study for finding in rows)]
     skipped = manifest["skipped"]
     planted = [finding for finding in rows if not finding.view and _is_planted(finding)]
+    sections = [
+        _section(manifest, rows, items.get(question[0]), question, packed or {})
+        for question in experiments
+    ]
+    sections = [section for section in sections if _has_content(section)]
+    places = {section["place"] for section in sections}
     numbers_label = paper.RELEASED_OUTPUTS if manifest.get("released") else paper.THIS_RUN
     return render_html(
         "page.html.j2",
@@ -78,17 +84,15 @@ def render(
         models=manifest["models"],
         size=_describe_size(manifest, items),
         answers=_answers(rows),
-        summary=summary_charts(rows),
+        summary=summary_charts(rows, places),
         margin=_margin(rows),
         margins=describe_margins(rows),
         chance_of_gap=describe_chance_of_gap(rows),
         reached={finding.verdict for finding in primary_findings(rows)},
         several=has_several_models(rows),
         planted=planted,
-        sections=[
-            _section(manifest, rows, items.get(study), (study, name), packed or {})
-            for study, name in experiments
-        ],
+        sections=sections,
+        places=places,
         paper_tables=tables_of_page(manifest, rows, items, numbers_label),
         studies=studies,
         limits=_limits(experiments, own_notes=own_data(manifest) is not None),
@@ -249,7 +253,17 @@ def _section(
         "texts": {} if not pictures else pictures[0].gaps.texts,
         "judged": judge_findings.findings_of_judge(rows),
         "pairs": question_anchor if question_anchor in packed else "",
+        "has_items": items is not None,
     }
+
+
+def _has_content(section: Mapping[str, Any]) -> bool:
+    """Return whether a section has more than its heading."""
+    parts = ("charts", "compared", "examples", "pictures", "judged", "pairs")
+    has_parts = any(section[name] for name in parts)
+    return has_parts or any(
+        list_cautions(finding, section["found"]) for finding in section["answers"]
+    )
 
 
 def _published_findings(rows: Sequence[Finding]) -> list[Finding]:

@@ -55,7 +55,8 @@ def extreme_pairs(experiment: Experiment, items: pd.DataFrame) -> list[dict[str,
         items: its scored rows.
 
     Returns:
-        Marked texts, scores and gap of each pair; none of notes, which are long, or where no pair stands out.
+        Marked texts, scores and gap of each pair, without those whose gap is written as zero; none of notes, which
+        are long, or where no pair stands out.
     """
     if experiment.shows.rates or not experiment.is_paired:
         return []
@@ -69,8 +70,11 @@ def extreme_pairs(experiment: Experiment, items: pd.DataFrame) -> list[dict[str,
         pairs = pairs[:EXAMPLES] + pairs[-EXAMPLES:]
     write_level = unit_format(experiment.compares.unit, signed=False)
     write_gap = unit_format(experiment.compares.unit)
+    no_gap = write_gap(0.0)
     examples = []
     for pair in pairs:
+        if write_gap(pair["gap"]) == no_gap:
+            continue
         groups = [group_name(experiment, group) for group in pair["groups"]]
         examples.append(
             {

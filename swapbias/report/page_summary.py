@@ -1,7 +1,7 @@
 """The first table of a page: every question with its verdict, value and interval."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from markupsafe import Markup
 
@@ -21,15 +21,16 @@ from swapbias.report.numbers import (
 from swapbias.report.page_template import anchor
 from swapbias.report.verdicts import group_by_question
 
-_QUESTION = Markup('{} <a href="#{}">Details</a>')
+_LINK = Markup('{} <a href="#{}">Details</a>')
 _WORD = Markup('<span class="v {}">{}</span>')
 
 
-def summary_charts(rows: Sequence[Finding]) -> list[Chart]:
+def summary_charts(rows: Sequence[Finding], places: Set[str]) -> list[Chart]:
     """Return a table of all questions for each unit, for values of different units share no scale.
 
     Args:
         rows: findings of a run.
+        places: the addresses of the sections of the page.
     """
     by_unit: dict[str, list[list[Finding]]] = {}
     for results in group_by_question(rows):
@@ -38,7 +39,7 @@ def summary_charts(rows: Sequence[Finding]) -> list[Chart]:
         by_unit.setdefault(unit, []).append(results)
     several_models = has_several_models(rows)
     return [
-        _chart(unit, questions, several_models=several_models)
+        _chart(unit, questions, places, several_models=several_models)
         for unit, questions in by_unit.items()
     ]
 
@@ -50,7 +51,13 @@ def _has_place(finding: Finding) -> bool:
     return is_measured and (bool(MEASURES[finding.measure].gap_span) or not is_test)
 
 
-def _chart(unit: str, questions: Sequence[Sequence[Finding]], *, several_models: bool) -> Chart:
+def _chart(
+    unit: str,
+    questions: Sequence[Sequence[Finding]],
+    places: Set[str],
+    *,
+    several_models: bool,
+) -> Chart:
     """Return the table of the questions of one unit."""
     all_results = [finding for results in questions for finding in results]
     on_scale = [finding for finding in all_results if _has_place(finding)]
@@ -59,7 +66,8 @@ def _chart(unit: str, questions: Sequence[Sequence[Finding]], *, several_models:
         first = results[0]
         experiment = experiment_of(first)
         question = experiment.question if experiment else first.experiment
-        heading = _QUESTION.format(question, anchor(first.study, first.experiment))
+        place = anchor(first.study, first.experiment)
+        heading = _LINK.format(question, place) if place in places else question
         parts.setdefault(heading, []).extend(
             _row(finding, several_models=several_models) for finding in results
         )
