@@ -18,7 +18,7 @@ _TOWARD, _AGAINST = LOOKS[0][0], LOOKS[1][0]
 def draw_explanation(
     study: str, entry: declared_figures.PaperFigure, models: Sequence[paper.PaperRun]
 ) -> "Figure | None":
-    """Draw a note of each model: a panel for each version, a bar for each word.
+    """Draw a note of each model by training regime: a panel for each version, a bar for each word.
 
     Args:
         study: the name of the study; it makes no difference.
@@ -34,7 +34,7 @@ def draw_explanation(
     if not explained:
         return None
     figure = Figure(figsize=(7.2, 2.5 * len(explained) + 0.9), layout="constrained")
-    panels = figure.subplots(len(explained), len(entry.groups), squeeze=False, sharex="row")
+    panels = figure.subplots(len(explained), len(entry.groups), squeeze=False, sharex=True)
     for line, (title, explanation) in zip(panels, explained, strict=True):
         for axis, (group, version) in zip(line, entry.groups.items(), strict=True):
             _draw_words(axis, explanation.words[group])
@@ -56,12 +56,17 @@ def draw_explanation(
 def _explained(
     entry: declared_figures.PaperFigure, models: Sequence[paper.PaperRun]
 ) -> Iterator[tuple[str, explained_notes.Explanation]]:
-    """Yield the title of each model with the explanation of its most mismatched note."""
+    """Yield the title of each model with the explanations of its most mismatched note, one for each regime."""
     for model in models:
-        for explanation in model.explanations:
-            if set(entry.groups) <= set(explanation.words) & set(explanation.scores):
+        whole = [
+            explanation
+            for explanation in model.explanations
+            if set(entry.groups) <= set(explanation.words) & set(explanation.scores)
+        ]
+        for explanation in whole:
+            is_shown = not entry.order or explanation.regime in (*entry.order, whole[0].regime)
+            if explanation.pair_id == whole[0].pair_id and is_shown:
                 yield safe_line(model.title, 40), explanation
-                break
 
 
 def _draw_words(axis: "Axes", words: Sequence[tuple[str, float]]) -> None:
@@ -73,6 +78,7 @@ def _draw_words(axis: "Axes", words: Sequence[tuple[str, float]]) -> None:
     axis.set_yticks(places, [safe_line(word, 24) for word, _ in words])
     axis.invert_yaxis()
     axis.axvline(0, color="black", linewidth=0.6)
+    axis.tick_params(labelbottom=True)
 
 
 def _legend() -> tuple[list[Any], list[str]]:

@@ -68,6 +68,13 @@ def test_panels_by_hand():
     assert man.get_title(loc="left") == "as a man's note: score 0.75"
     assert woman.get_title(loc="left").endswith("as a woman's note: score 0.25")
     assert "alcohol abuse, training notes: original" in woman.get_title(loc="left")
+    regimes = ("original", "swapped", "augmented")
+    others = [{**ENTRY, "pair_id": "alcohol_abuse/2"}]
+    entries = [*({**ENTRY, "regime": regime} for regime in regimes), *others]
+    explained = parse_explanations(json.dumps(entries).encode(), "toy")
+    model = paper.PaperRun(title="toy", label="this run", model_id="toy", explanations=explained)
+    figure = draw_figure(figure_3(), "phenotype_fairness", [model])
+    assert len(figure.axes) == 4  # the same note, of original and augmented training notes
     bare = paper.PaperRun(title="toy", label="this run", model_id="toy")
     assert draw_figure(figure_3(), "phenotype_fairness", [bare]) is None
 

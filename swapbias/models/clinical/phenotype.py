@@ -392,7 +392,7 @@ def explain_mismatched(
 
     Returns:
         By pair the score and the words with their weights (``explain_pair``) of each group's version. The first is
-        the most mismatched of the first regime, and is sampled most.
+        the most mismatched of the first regime, and is sampled most; then follows the same note in the other regimes.
 
     Raises:
         UsageError: LIME is not installed.
@@ -438,8 +438,9 @@ def _most_mismatched(rows: "pd.DataFrame", most: int) -> list[tuple[str, str, st
     if not regimes:
         return []
     first = (regimes[0], *gaps[regimes[0]].idxmax())
-    chosen = [first]
+    everywhere = [(regime, *first[1:]) for regime in rows["construct"].unique()]
+    chosen = [first, *(key for key in everywhere if key in pairs.index)]
     for regime in regimes:
         for _, of_phenotype in gaps[[regime]].groupby(level="condition", sort=False):
-            chosen += [key for key in of_phenotype.nlargest(most).index if key != first]
-    return chosen
+            chosen += [*of_phenotype.nlargest(most).index]
+    return list(dict.fromkeys(chosen))
