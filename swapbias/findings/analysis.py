@@ -233,7 +233,9 @@ def experiment_findings(context: Context, rows: pd.DataFrame) -> Iterator[Findin
         rows: scored rows of the experiment, without placebo ones.
     """
     experiment = context.experiment
-    if not experiment.shows.rates:  # most of the time would go into cutting slices out of texts
+    if not {*experiment.shows.rates} - {
+        GEOMETRIC
+    }:  # most of the time would go into cutting slices out of texts
         rows = rows.drop(columns=[column for column in _TEXT_COLUMNS if column in rows])
     for subset, part in split_rows(rows, experiment.compares.subset):
         yield from _subset_findings(replace(context, subset=subset), part)

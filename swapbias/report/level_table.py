@@ -12,7 +12,6 @@ from swapbias.studies import Experiment
 _CAPTION = "Over all rows, each with its own 95 % interval where it has one."
 _MEASURES = (
     "mean",
-    "signed_mean",
     "impact_ratio",
     "ratio_to_best",
     "times_selected",
@@ -28,6 +27,8 @@ def level_tables(experiment: Experiment, rows: Sequence[Finding]) -> Iterator[Ch
         experiment: the experiment that declares the columns.
         rows: its findings.
     """
+    if "direction" in experiment.shows.rates:
+        return  # cosines have a table of their own
     scores = ("score", *experiment.shows.reported)
     levels = [
         row

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
-from swapbias.findings import Finding, scored_rows
+from swapbias.findings import Finding, geometric_means, scored_rows
 from swapbias.measures import MEASURES
 from swapbias.report import template_text
 from swapbias.report.finding_names import group_name, plain_words
@@ -58,7 +58,7 @@ def extreme_pairs(experiment: Experiment, items: pd.DataFrame) -> list[dict[str,
         Marked texts, scores and gap of each pair, without those whose gap is written as zero; none of notes, which
         are long, or where no pair stands out.
     """
-    if experiment.shows.rates or not experiment.is_paired:
+    if {*experiment.shows.rates} - {geometric_means.GEOMETRIC} or not experiment.is_paired:
         return []
     pairs: list[dict[str, Any]] = []
     for contrast in experiment.gaps:
@@ -164,7 +164,7 @@ def shows_pairs(experiment: Experiment) -> bool:
     Args:
         experiment: the experiment.
     """
-    rates = {*experiment.shows.rates} - {scored_rows.ANSWERS}
+    rates = {*experiment.shows.rates} - {scored_rows.ANSWERS, geometric_means.GEOMETRIC}
     is_about_notes = bool(rates or experiment.reads.notes.corpus)
     return bool(experiment.compares.measure) and not is_about_notes
 

@@ -117,6 +117,7 @@ def test_rates_of_a_small_model(audits, real_masked_model, tmp_path):
         app, ["audit", str(real_masked_model), *options, "--out", str(tmp_path / "run")]
     )
     assert done.exit_code == 0, done.output
+    assert "Pairs that differ most" in (tmp_path / "run" / "report.html").read_text()
     done = CliRunner().invoke(app, ["tables", str(tmp_path / "run"), "--out", str(tmp_path)])
     assert done.exit_code == 0, done.output
     lines = read_cells(tmp_path / f"{NAME}-stereotype_rates.csv")

@@ -40,32 +40,19 @@ def test_reported_columns_are_levels():
 
 
 @pytest.mark.parametrize("models", [("mine",), ("mine", "other")])
-def test_random_words_stand_beside_direct_bias(models):
-    """The signed mean and the cosines of random words stand below a heading for each of several models."""
-    names = ("phenotype_fairness", "direct_bias")
-    cosine = {"unit": "cosine"}
+def test_levels_of_several_models(models):
+    """Counts and ratios of rankings stand below a heading for each of several models."""
+    names = ("resume_ranking", "ranking")
     rows = []
     for model in models:
-        cosine["model_id"] = model
         rows += [
-            level(
-                *names,
-                "direct_bias",
-                "mean |cosine|",
-                0.2,
-                unit="absolute cosine",
-                primary=True,
-                model_id=model,
-            ),
-            level(*names, "signed_mean", "mean cosine", -0.25, **cosine),
-            level(*names, "mean", "random words: mean |cosine|", 0.125, **cosine),
-            level(*names, "mean", "direction at random: mean |cosine|", 0.5, **cosine),
+            level(*names, "times_selected", "White men", 12, unit="rankings", model_id=model),
+            level(*names, "ratio_to_best", "White men", 0.75, unit="ratio", model_id=model),
         ]
     (chart,) = level_tables(experiment_named(*names), rows)
     assert [*chart.parts] == ([*models] if len(models) > 1 else [""])
     for of_model in chart.parts.values():
         assert [(row.name, row.cells[0][0]) for row in of_model] == [
-            ("signed mean of the cosines", "−0.250"),
-            ("random words: mean |cosine|", "0.125"),
-            ("direction at random: mean |cosine|", "0.500"),
+            ("times selected, White men", "12"),
+            ("impact ratio to the group that is selected most, White men", "0.750"),
         ]
