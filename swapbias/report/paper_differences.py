@@ -46,6 +46,8 @@ def find_differences(
         name: the name of the experiment.
         models: names of the run's models in it.
     """
+    if manifest.get("released"):  # what the authors read
+        return PaperDifferences(declared=True)
     settings = published_settings.published_settings(study).get(name)
     experiments = {experiment.name: experiment for experiment in load_study(study).experiments}
     if settings is None or name not in experiments:
@@ -156,13 +158,12 @@ def _of_words(
         lexicons |= entry.get("lexicons") or {}
     if not settings.words or {*lexicons} == {*settings.words}:
         return
-    read = join_names(
-        [f"{safe_line(name)} {str(digest)[:_SHA_LETTERS]}" for name, digest in lexicons.items()]
-    )
+    names = [f"{safe_line(name)} {str(digest)[:_SHA_LETTERS]}" for name, digest in lexicons.items()]
+    read = join_names(names) if names else "none"
     of_paper = f"the paper's is {listed(settings.words)}"
     if published_settings.NOT_HERE in settings.words:
         of_paper = "the paper's is not in this package"
-    yield f"words (this run counts {read or 'none'}; {of_paper})"
+    yield f"words (this run counts {read}; {of_paper})"
 
 
 def _of_threshold(

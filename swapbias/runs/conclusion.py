@@ -22,8 +22,6 @@ from swapbias.runs.scoring import Scoring
 from swapbias.runs.settings import Settings
 from swapbias.studies import load_study, paper_models, published as paper_numbers
 
-"""File of notes whose words are weighed."""
-
 
 def conclude(scoring: Scoring, settings: Settings, *, draw: bool = True) -> list[Finding]:
     """Compare the groups, write everything down, and say in the manifest that the run is complete or stopped.

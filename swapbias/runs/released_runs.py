@@ -129,7 +129,7 @@ def _manifest(
     for experiment in experiments:
         of_experiment = [row for row in rows if row["experiment"] == experiment]
         texts = [{name: str(value) for name, value in row.items()} for row in of_experiment]
-        entry = {"corpus": corpus.name, "config": f"{_CONFIG}, {experiment}", "lexicons": {}}
+        entry = {"corpus": corpus.name, "config": f"{_CONFIG} of {experiment}", "lexicons": {}}
         corpora.append({**entry, "rows": len(of_experiment), "sha256": tables.fingerprint(texts)})
     return {
         **manifest,

@@ -78,6 +78,7 @@ def test_run_says_that_no_model_was_read(folder):
     assert sentence in page
     assert "released outputs" in page[page.index('id="tables"') :]
     assert "audit RUN/manifest.json" not in page
+    assert "What differs from the paper" not in page
 
 
 def test_released_outputs_are_not_shared(folder):
