@@ -227,7 +227,8 @@
   function follow() {
     const [id, query] = location.hash.slice(1).split(/\?(.*)/s); // names of parts need no decoding
     const target = document.getElementById(id);
-    if (target instanceof HTMLDetailsElement) target.open = true;
+    const inside = target?.querySelector(":scope > details.question"); // of a question
+    for (let node = inside ?? target; node; node = node.parentElement) if (node instanceof HTMLDetailsElement) node.open = true;
     if (target?.classList.contains("pairs")) show(/** @type {HTMLDetailsElement} */ (target), query || "");
     target?.scrollIntoView();
   }

@@ -167,7 +167,7 @@ def test_gaps_by_slice(page):
     assert "Whichever one template or condition is left out, the value is" in changed
     assert "Counting missing answers either way" in changed
     assert "the paper's test, which treats prompts as independent" in html.unescape(changed)
-    assert page.count("<details") == 4 + 3  # and three tables of the paper
+    assert page.count("<details") == 9 + 3  # and three tables of the paper
 
 
 def test_scored_prompts_in_the_page(page, rows):
@@ -334,6 +334,9 @@ def test_page_without_scripts(browser, report):
     browser.open(report, scripts=False)
     shown = browser.run("document.body.innerText")
     assert "prefers men's words" in shown
+    assert "Gaps by phase" not in shown  # folded, and unfolded without scripts
+    browser.run("document.querySelector('.question > summary').click()")
+    shown = browser.run("document.body.innerText")
     assert "Gaps by phase" in shown
     assert "All pairs: search and filter" not in shown
     assert browser.run("document.querySelectorAll('.strip .dot').length") > 5
