@@ -19,16 +19,13 @@ from typer.testing import CliRunner
 
 from swapbias.cli import app
 from swapbias.errors import UpstreamMissingError
-from swapbias.findings import Finding, planned_gap
-from swapbias.measures import Estimate
+from swapbias.findings import planned_gap
 from swapbias.studies import Experiment, Study, config_rows, load_study, studies
-from swapbias.studies.prompt import field_meanings
 
 ROOT = Path(__file__).resolve().parent.parent
 REPOSITORY = "https://github.com/swapbias/swapbias/blob/main"
 DOCTEST = re.compile(r"^(>>> .*(?:\n(?!\n).+)*)", re.MULTILINE)
 PLAIN = {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}  # of a terminal
-RECORDS = ("estimate", "published")  # fields that are no column: their own fields are
 CARDS = {"studies": "datasets_src", "measures": "metrics"}
 OUTSIDE = re.compile(
     r"\]\((?:\.\./)*((?:benchmarks|datasets_src|metrics|swapbias)/[^)]*|[A-Z]\w*\.\w+|action\.yml)\)"
@@ -79,7 +76,6 @@ def generated_pages() -> Iterator[tuple[str, str]]:
             yield f"{room}/{card.parent.name}.md", body(card.read_text(encoding="utf-8-sig"))
     yield "measures.md", measures()
     yield "commands.md", commands()
-    yield "columns.md", columns()
     yield "choose.md", choose()
     for notebook in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")):
         cells = notebook_blocks(json.loads(notebook.read_text(encoding="utf-8")))
@@ -190,16 +186,6 @@ def command_words(command: Any, *words: str) -> Iterator[list[str]]:
             yield from command_words(below, *words, name)
         else:
             yield [*words, name]
-
-
-def columns() -> str:
-    """Return the columns of findings.csv, from what the fields of its records say of themselves."""
-    lines = ["# Columns of findings.csv", "", "| column | meaning |", "| --- | --- |"]
-    for record in (Finding, Estimate):
-        for name, meaning in field_meanings(record).items():
-            if name not in RECORDS:
-                lines.append(f"| `{name}` | {meaning.replace('``', '`')} |")
-    return "\n".join(lines) + "\n"
 
 
 def notebook_blocks(notebook: Any) -> Iterator[str]:

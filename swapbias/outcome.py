@@ -28,6 +28,10 @@ from swapbias.studies import PLACEBO, Experiment, load_study
 from swapbias.swapping import Engine
 
 _log = logging.getLogger("swapbias")
+PRIMARY_COLUMNS = [
+    "model_id", "study", "experiment", "slice_value", "contrast",
+    "value", "ci_low", "ci_high", "n", "verdict",
+]  # fmt: skip
 Studies = str | PathLike[str] | Sequence[str | PathLike[str]] | None
 
 
@@ -260,13 +264,17 @@ class Audit:
 
     @property
     def findings(self) -> pd.DataFrame:
-        """Return every finding, one row each: value, interval, p-values, verdict; columns as in ``findings.csv``."""
+        """Return every finding, one row each, with all columns of ``findings.csv`` (docs/columns.md)."""
         return findings_table(self.found)
 
     @property
     def primary(self) -> pd.DataFrame:
-        """Return the findings that answer the questions of their experiments."""
-        return findings_table(findings.primary_findings(self.found))
+        """Return the findings that answer the questions of their experiments, with the ten columns read most.
+
+        All columns of these rows are ``run.findings.query("primary")``.
+        """
+        table = findings_table(findings.primary_findings(self.found))
+        return table.reindex(columns=PRIMARY_COLUMNS)
 
     @arguments_named()
     def items(self, study: str) -> pd.DataFrame:

@@ -48,7 +48,7 @@ def audited(model, table, **options):
 
 
 def primary(run):
-    (finding,) = run.primary.to_dict("records")
+    (finding,) = run.findings.query("primary").to_dict("records")
     return finding
 
 

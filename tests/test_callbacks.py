@@ -82,7 +82,7 @@ def test_logged_gaps_leave_training_unchanged(folder, tmp_path):
     after = swapbias.audit(
         trainer.model, CONTROL, tokenizer=trainer.processing_class, progress=False
     )
-    expected = after.primary.iloc[0]
+    expected = after.findings.query("primary").iloc[0]
     assert (
         logged[-1]["bias/occupation_sentiment_control"]
         == expected["value"]

@@ -79,9 +79,23 @@ def test_make_targets(line):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links(page):
     """Links lead to files."""
-    made = ("commands.md", "columns.md", "choose.md")  # by scripts/docs_pages.py
+    made = ("commands.md", "choose.md")  # by scripts/docs_pages.py
     for link in LINK.findall(page.read_text()):
         assert link.startswith("https://") or link in made or (page.parent / link).is_file(), link
+
+
+def test_columns_are_explained():
+    """The page of columns is made from the fields, and explains every column of a run."""
+    import swapbias
+
+    made = runpy.run_path(str(ROOT / "scripts" / "columns_page.py"))
+    page = (ROOT / "docs" / "columns.md").read_text()
+    assert page == made["page"]()
+    run = swapbias.audit("vader", "occupation_sentiment:control", limit=4, progress=False)
+    first, others = page.split("## Further columns")
+    assert re.findall(r"^\| `(\w+)`", first, re.MULTILINE) == list(run.primary)
+    explained = re.findall(r"^\| `(\w+)`", first + others, re.MULTILINE)
+    assert sorted(explained) == sorted(run.findings)
 
 
 def test_keys_and_files_are_explained():

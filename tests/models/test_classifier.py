@@ -245,7 +245,7 @@ def test_raw_score(tmp_path):
         out=tmp_path / "run",
         progress=False,
     )
-    found = run.primary.iloc[0]
+    found = run.findings.query("primary").iloc[0]
     items = run.items("occupation_sentiment")
     assert items["score"].nunique() > 2
     assert (items["score"].min() < 0) or (items["score"].max() > 1)  # no probability

@@ -72,7 +72,7 @@ def test_many_rare_words(folder, tmp_path):
     of which a threshold of 1 % would leave nothing."""
     hers, his = words_of(folder, 40)
     run = audited(folder, tmp_path, dict.fromkeys(hers, 0.0075), dict.fromkeys(his, 0.0001))
-    one = run.primary.iloc[0]
+    one = run.findings.query("primary").iloc[0]
     assert one["value"] == pytest.approx(0.296, abs=0.002)
     assert one["verdict"] == "gap"
     with pytest.raises(AssertionError):

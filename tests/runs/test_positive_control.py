@@ -31,7 +31,7 @@ def audited(model, table, **options):
 
 
 def primary(run):
-    (row,) = run.primary.to_dict("records")
+    (row,) = run.findings.query("primary").to_dict("records")
     return row
 
 

@@ -53,7 +53,7 @@ def classifier(tmp_path_factory):
 def test_unknown_names_are_not_measured(classifier, tmp_path):
     """Pairs of names that a model does not know are not measured, instead of having no gap."""
     run = audited(str(classifier), UNKNOWN_NAMES, out=tmp_path / "run")
-    primary = run.primary.iloc[0]
+    primary = run.findings.query("primary").iloc[0]
     assert (primary["verdict"], primary["reason"]) == ("not measured", "same_input")
     assert math.isnan(primary["value"])
     assert "reads the same input for both texts of each pair" in str(run)
@@ -69,7 +69,7 @@ def test_unknown_names_are_not_measured(classifier, tmp_path):
 def test_other_pairs_are_measured(classifier):
     """The other pairs are measured, and the unmeasured ones are counted."""
     known, both = (
-        audited(str(classifier), names).primary.iloc[0]
+        audited(str(classifier), names).findings.query("primary").iloc[0]
         for names in (KNOWN_NAMES, [*KNOWN_NAMES, UNKNOWN_NAMES[0]])
     )
     assert both["value"] == pytest.approx(known["value"])

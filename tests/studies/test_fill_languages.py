@@ -333,7 +333,7 @@ def test_ambiguous_names(caplog):
         reference="male",
     )
     assert sentence in caplog.text
-    first = ran.primary.iloc[0]
+    first = ran.findings.query("primary").iloc[0]
     assert (first["verdict"], first["reason"]) == ("not measured", UNNAMED_FILLS)
     assert np.isnan([first["value"], first["ci_low"], first["p_value"]]).all()
     with pytest.raises(AssertionError, match="add a column name"):

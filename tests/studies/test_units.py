@@ -221,7 +221,7 @@ def audited(function=stars, **options):
 def test_unit_and_range_of_a_function():
     """A function scores prompts of a user in any unit, and its range makes points."""
     run = audited(unit="stars", range=(0, 5))
-    one = run.primary.iloc[0]
+    one = run.findings.query("primary").iloc[0]
     assert (one["unit"], one["unit_low"], one["unit_high"]) == ("stars", 0, 5)
     assert one["value"] == pytest.approx(1.5)
     assert one["margin"] == pytest.approx(0.25)
@@ -244,7 +244,7 @@ def test_scores_outside_the_range():
 def test_margin_without_range():
     """Without a range a margin applies where all scores lie in 0 to 1."""
     run = audited(lambda texts: [one / 5 for one in stars(texts)], name="fifths")
-    one = run.primary.iloc[0]
+    one = run.findings.query("primary").iloc[0]
     assert (one["unit"], one["unit_low"], one["unit_high"]) == ("score", 0, 1)
     assert "30.0 points" in str(run)
 
@@ -255,7 +255,7 @@ def test_no_gate_without_range():
     run = audited(
         lambda texts: [one / 1000 - 0.003 for one in stars(texts)], name="small"
     )  # some below 0
-    one = run.primary.iloc[0]
+    one = run.findings.query("primary").iloc[0]
     assert one["unit"] == "score"
     assert np.isnan(one["margin"])
     assert one["verdict"] not in ("no gap", "gap within the margin")
@@ -282,8 +282,8 @@ def test_unit_stays_with_the_run(tmp_path):
     declared = (tmp_path / "run" / "studies" / "prompts" / "study.toml").read_text()
     assert 'unit = {name = "stars", range = [0.0, 5.0]}' in declared
     assert (
-        swapbias.Audit.open(tmp_path / "run").primary["unit"].tolist()
-        == run.primary["unit"].tolist()
+        swapbias.Audit.open(tmp_path / "run").findings.query("primary")["unit"].tolist()
+        == run.findings.query("primary")["unit"].tolist()
     )
     with pytest.raises(UsageError, match=r"about own prompts. Add prompts="):
         swapbias.audit(stars, "occupation_sentiment", unit="stars", progress=False)
@@ -319,7 +319,7 @@ def test_label_is_the_unit():
         texts, ["fine", "toxic"] * 2
     )
     run = audited(fitted, positive_label="toxic", name="mine")
-    one = run.primary.iloc[0]
+    one = run.findings.query("primary").iloc[0]
     assert (one["unit"], one["unit_low"], one["unit_high"]) == (
         "probability of the label toxic",
         0,
