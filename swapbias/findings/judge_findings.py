@@ -15,7 +15,7 @@ import pandas as pd
 from swapbias import measures, swapping
 from swapbias.findings.context import Context
 from swapbias.findings.finding import Finding, experiment_of
-from swapbias.measures import Estimate, is_comparison, rates
+from swapbias.measures import Estimate, is_comparison, kappa
 from swapbias.studies import JUDGED, Rubric, answer_text
 
 GOAL = 0.02
@@ -41,8 +41,8 @@ def judge_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     options = dict(enumerate([*(candidate.text for candidate in rubric.candidates), "none"]))
     first, second = (rows[column].map(options).fillna("").tolist() for column in columns)
     neutral = without_groups(rows["answer"].tolist(), rubric.neutral)  # judged once where equal
-    agreement, kappa = rates.agreement(first, second, cluster_ids=neutral)
-    for measure, estimate in (("agreement", agreement), ("kappa", kappa)):
+    agreement, chance_corrected = kappa.agreement(first, second, cluster_ids=neutral)
+    for measure, estimate in (("agreement", agreement), ("kappa", chance_corrected)):
         yield context.finding(
             estimate, measure, "options in both orders", cluster_vars="different answers"
         )

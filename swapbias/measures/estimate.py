@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from swapbias.measures.record import Record
 
 Floats = NDArray[np.float64]
+Texts = NDArray[np.str_]
 Codes = NDArray[np.intp]  # numbers from 0 that stand for names
 Ids = Sequence[str] | NDArray[Any]
 ClusterIds = Ids | Mapping[str, Ids] | None  # of one random factor, or of several by name
@@ -103,6 +104,16 @@ def values_of(column: Any) -> list[Any]:
         if hasattr(column, method):
             return list(getattr(column, method)())
     return list(column)
+
+
+def texts_of(column: Any) -> Texts:
+    """Return a column as texts; "" where a value is missing.
+
+    Args:
+        column: shape (rows,).
+    """
+    texts = ["" if is_missing(value) else str(value) for value in values_of(column)]
+    return np.asarray(texts, dtype=np.str_)
 
 
 def numbers(values: ArrayLike) -> Floats:

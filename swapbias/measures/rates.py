@@ -1,16 +1,14 @@
-"""Shares of rows and what is made of them: flips, rates of classifiers by group, recall, agreement of readings."""
+"""Shares of rows and what is made of them: flips, rates of classifiers by group, recall."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from swapbias.errors import UsageError
-from swapbias.measures.contrast import linear_contrast
 from swapbias.measures.estimate import (
     ClusterIds,
     Codes,
@@ -18,18 +16,16 @@ from swapbias.measures.estimate import (
     Floats,
     Ids,
     by_pair,
-    is_missing,
     known_ids,
     numbers,
+    texts_of,
     two_groups,
-    values_of,
 )
 from swapbias.measures.intervals import CONFIDENCE
 from swapbias.measures.random_factors import factor_codes
 from swapbias.measures.share_intervals import column_shares, divide, share_of_rows, share_sum
 
 _MINUS_REFERENCE = (1.0, -1.0)  # weights of a group and its reference
-Texts = NDArray[np.str_]
 
 
 def share_above(scores: ArrayLike, *, threshold: float = 0.5) -> Estimate:
@@ -68,80 +64,6 @@ def share_right(
     clusters = np.unique(known_ids(cluster_ids, "cluster_ids"), return_inverse=True)[1]
     is_right = np.asarray(right, dtype=bool)
     return share_of_rows(is_right, clusters, "Wilson, clustered", confidence=confidence)
-
-
-def agreement(
-    first: Sequence[str], second: Sequence[str], *, cluster_ids: Ids
-) -> tuple[Estimate, Estimate]:
-    """Share of answers with the same class in both readings, 0 to 1, and Cohen's kappa (1960); nothing is tested.
-
-    A reading that is "" leaves its answer out. Intervals are over clusters (answers about one story): Wilson's of the
-    share; of kappa t's, of what each answer adds to it (Fleiss, Cohen and Everitt 1969).
-
-    Args:
-        first: shape (answers,), the class of each answer in one reading.
-        second: shape (answers,), the class of each answer in the other reading.
-        cluster_ids: shape (answers,).
-
-    Returns:
-        The share, and kappa, 1: always alike; 0: no more than classes of these frequencies are by chance; NaN where
-        both readings give one class to every answer.
-
-    Raises:
-        ValueError: unequal numbers of readings.
-    """
-    counts = len(first), len(second), len(cluster_ids)
-    if len(set(counts)) > 1:
-        raise ValueError(
-            f"{counts} first and second readings and cluster_ids, expected one of each per answer."
-        )
-    classes_first = _texts(first)
-    classes_second = _texts(second)
-    is_read = (classes_first != "") & (classes_second != "")
-    classes_first = classes_first[is_read]
-    classes_second = classes_second[is_read]
-    n = int(is_read.sum())
-    unread = int((~is_read).sum())
-    ids = known_ids(cluster_ids, "cluster_ids")[is_read]
-    clusters = np.unique(ids, return_inverse=True)[1]
-    interval = "Wilson, over clusters" if n else "none"
-    share = share_of_rows(classes_first == classes_second, clusters, interval, unread)
-    return share, _kappa(classes_first, classes_second, clusters, unread)
-
-
-def _kappa(first: Texts, second: Texts, clusters: Codes, unread: int) -> Estimate:
-    """Return Cohen's kappa of two readings, with a t interval over clusters."""
-    n = len(first)
-    classes, codes = np.unique(np.concatenate([first, second]), return_inverse=True)
-    a, b = codes.reshape(2, -1)
-    shares_first = np.bincount(a, minlength=len(classes)) / max(1, n)
-    shares_second = np.bincount(b, minlength=len(classes)) / max(1, n)
-    alike = (a == b).astype(np.float64)
-    chance = float(shares_first @ shares_second)
-    if not n or chance >= 1:
-        return Estimate(math.nan, n=n, n_unscored=unread, test="none", interval="none")
-    value = (float(alike.mean()) - chance) / (1 - chance)
-    by_chance = shares_second[a] + shares_first[b] - 2 * chance
-    added = (alike - alike.mean() - (1 - value) * by_chance) / (1 - chance)
-    mean = linear_contrast(value + added, np.zeros(n, np.intp), (1.0,), {"": clusters})
-    return Estimate(
-        value,
-        max(-1.0, mean.ci_low),
-        min(1.0, mean.ci_high),
-        n=n,
-        n_unscored=unread,
-        test="none",
-        interval=mean.interval,
-        std_error=mean.std_error,
-        df=mean.df,
-        skewness=mean.skewness,
-    )
-
-
-def _texts(column: Any) -> Texts:
-    """Return a column as texts; "" where a value is missing."""
-    texts = ["" if is_missing(value) else str(value) for value in values_of(column)]
-    return np.asarray(texts, dtype=np.str_)
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,8 +322,8 @@ def uar(
     Raises:
         ValueError: unequal numbers of rows, or a row without a true class.
     """
-    guess = _texts(predicted)
-    actual = _texts(truth)
+    guess = texts_of(predicted)
+    actual = texts_of(truth)
     if len(guess) != len(actual) or "" in actual:
         raise ValueError(
             f"{len(guess)} predicted, {len(actual)} truth: expected one of each per row, no truth blank."

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from swapbias.measures.answer_accuracy import answer_bias, option_odds
-from swapbias.measures.rates import agreement
+from swapbias.measures.kappa import agreement
 from swapbias.studies.option_texts import options_of
 
 NAN = math.nan
