@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from swapbias.report.charts import Axis
 from swapbias.report.finding_charts import FOLDED_AFTER
-from swapbias.report.finding_names import value_name
+from swapbias.report.finding_names import group_name
 from swapbias.report.numbers import format_number
 from swapbias.report.page_template import load_template
 from swapbias.report.pair_gaps import (
@@ -114,12 +114,12 @@ def _draw(gaps: PairGaps, title: str, stem: str) -> PairPictures:
             levels = levels_of_factor(gaps, column, of_set)
             if len(levels) < 2:
                 continue
-            name = f"{factor}, {value_name(of_set)}" if of_set else factor
+            name = f"{factor}, {group_name(gaps.contrast, of_set)}" if of_set else factor
             file_name = ".".join(filter(None, [stem, "gaps", column, of_set]))
             picture = draw_distribution(gaps, f"by {name}", levels[:FOLDED_AFTER], file_name)
             breakdowns.append(Breakdown(f"by {name}", picture, tuple(levels)))
     sets = [
-        Level(value_name(of_set) if of_set else ALL_PAIRS, tuple(part["gap"]))
+        Level(group_name(gaps.contrast, of_set) if of_set else ALL_PAIRS, tuple(part["gap"]))
         for of_set, part in gaps.pairs.groupby("set", sort=False)
     ]
     csv_file = ""

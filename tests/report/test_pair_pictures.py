@@ -101,6 +101,6 @@ def test_texts_in_pictures_are_escaped():
     rows = rows_of_pairs(gaps).assign(label="mental_health")
     (drawn,) = pair_pictures.pictures_of_pairs(experiment, rows, "here")
     (by_template,) = drawn.breakdowns  # diagnoses have a chart with intervals already
-    assert by_template.title == "by templates, mental health"
+    assert by_template.title == "by templates, mental-health conditions"
     assert "<b>" not in by_template.picture.svg
     assert re.search(r"&lt; ?b ?&gt;", by_template.picture.svg)
