@@ -129,10 +129,6 @@ class Decider:
         """Return which terms are among some words, (terms,)."""
         return np.array([term.text in words for term in self._terms])
 
-    def __getstate__(self) -> dict[str, object]:
-        """Leave out cached choices: they hold words of texts, and ``datasets`` hashes the pickle."""
-        return {**vars(self), "_cached_choices": {}}
-
     def choices(self, text: Text) -> Ints:
         """Choose which word each match becomes.
 

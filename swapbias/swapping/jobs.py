@@ -36,6 +36,7 @@ from swapbias.models import progress
 from swapbias.privacy import credentialed, why_credentialed, writing
 from swapbias.studies import tables
 from swapbias.swapping.cluster import LOCAL, Engine, Part, Work, Workers, result_of, worker_pool
+from swapbias.swapping.genders import check_genders
 from swapbias.swapping.readers import (
     SWAP_MANIFEST,
     SWAPPED_ROWS,
@@ -47,7 +48,7 @@ from swapbias.swapping.readers import (
 from swapbias.swapping.swap_job import Job
 from swapbias.swapping.swap_parts import cut_parts, made_ahead, write_planned_parts
 from swapbias.swapping.swapped_rows import Totals, by_count, schema_of, versions
-from swapbias.swapping.swapper import Swapper, check_genders
+from swapbias.swapping.swapper import Swapper
 
 PART_BYTES = 16 << 20
 BATCH_ROWS = 2000

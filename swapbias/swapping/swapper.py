@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from swapbias.errors import UsageError, listed
 from swapbias.swapping.decisions import Decider
 from swapbias.swapping.edits import Edits
 from swapbias.swapping.folding import Ints, padded
+from swapbias.swapping.genders import sides_of
 from swapbias.swapping.matches import Matcher, Matches, Text
 from swapbias.swapping.referents.block import Block
 from swapbias.swapping.referents.persons import Persons
@@ -154,6 +154,20 @@ class Swapper:
         self.whose = whose
         self.spouses = spouses
         self.resolver = resolver
+        self._prepare()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what decides, alike in every process: ``datasets`` hashes it for the cache of ``map``."""
+        names = ("table", "table_name", "whose", "spouses", "resolver", "sha256")
+        return {name: getattr(self, name) for name in names}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Prepare anew from what decides."""
+        vars(self).update({name: value for name, value in state.items() if name != "sha256"})
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Prepare what finds terms, tells whose they are and decides what they become."""
         # Of race or age every note is plausible; any table of genders has one of these.
         self._clinical = list(clinical_terms()) if _GENDERED & self.table.terms.keys() else []
         self._terms = list(self.table.terms)
@@ -268,7 +282,7 @@ class Swapper:
         chunked = _as_chunks(texts)
         _keep_what_is_freed()
         report = Swapped.unchanged(chunked)
-        sides = _sides(genders, len(chunked))
+        sides = sides_of(genders, len(chunked))
         chunks = []
         first = 0
         for block, buffer, offsets in _blocks(chunked):
@@ -357,52 +371,6 @@ class Swapper:
 def _keep_what_is_freed() -> None:
     """Have glibc keep what a block frees for the next block, which saves a fourth of the time; elsewhere a no-op."""
     np.empty(_FREED, dtype=np.uint8)
-
-
-# A letter alone is a code too: W of weiblich.
-_CODE = re.compile(r"[-+]?\d+(\.\d+)?|true|false|yes|no|[^\W\d_]")
-_SIDES = {"male": 0, "m": 0, "man": 0, "boy": 0, "female": 1, "f": 1, "woman": 1, "girl": 1}
-_NEITHER = frozenset((
-    "", "unknown", "unk", "u", "other", "o", "x", "nb", "nonbinary", "non-binary", "intersex", "none", "n/a", "na",
-    "nan", "null", "not known", "not stated", "not specified", "unspecified", "ambiguous", "neither", "?", "-",
-))  # fmt: skip
-
-
-def check_genders(values: Sequence[Any], column: str) -> None:
-    """Refuse a column of patients' genders that holds codes, or no gender at all: it would be ignored.
-
-    Args:
-        values: cells of the column.
-        column: its name.
-
-    Raises:
-        UsageError: which column, and what it must hold; a value is repeated where it is a number.
-    """
-    # NaN, which is not equal to itself, is a missing value.
-    kept = {str(value).strip().lower() for value in values if value is not None and value == value}
-    strange = kept - _NEITHER - _SIDES.keys()
-    codes = sorted(value for value in strange if _CODE.fullmatch(value))
-    step = "Write these words in it, or name another column with --gender."
-    if codes:
-        raise UsageError(
-            f"Column {column!r} holds the code {codes[0]}, expected female or male (or F, M). {step}"
-        )
-    if strange and not kept & _SIDES.keys():
-        raise UsageError(
-            f"Column {column!r} holds other words than female and male (or F, M). {step}"
-        )
-
-
-def _sides(genders: Sequence[str | None] | None, rows: int) -> Ints:
-    """Return the side of each patient: 0 male, 1 female, -1 not known, (rows,)."""
-    if genders is None:
-        return np.full(rows, -1)
-    if isinstance(genders, str) or len(genders) != rows:
-        raise ValueError(
-            f"{len(genders)} genders for {rows} texts, expected one for each. Give as many."
-        )
-    sides = [_SIDES.get(str(gender or "").strip().lower(), -1) for gender in genders]
-    return np.array(sides, dtype=np.int64)
 
 
 def _as_chunks(texts: pa.Array | pa.ChunkedArray | Sequence[str | None]) -> pa.ChunkedArray:

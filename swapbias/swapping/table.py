@@ -69,8 +69,16 @@ class Term:
     """What it may become, as the table has it; the first is taken where nothing decides."""
     neutral: tuple[str, ...]
     """The word for both, aligned with ``others``; empty: it is removed."""
-    choices: frozenset[str] = frozenset()
+    choices: frozenset[str] = field(init=False)
     """The others in lower case."""
+
+    def __post_init__(self) -> None:
+        """Set what follows from the others."""
+        object.__setattr__(self, "choices", frozenset(map(str.lower, self.others)))
+
+    def __reduce__(self) -> tuple[type["Term"], tuple[object, ...]]:
+        """Pickle without the set: its order differs between processes."""
+        return Term, (self.text, self.side, self.others, self.neutral)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +191,7 @@ def _table(
                 neutral.append(row.get("neutral", ""))
     _add_glued(columns)
     terms = {
-        text: Term(text, side, tuple(others), tuple(neutral), frozenset(map(str.lower, others)))
+        text: Term(text, side, tuple(others), tuple(neutral))
         for text, (side, others, neutral) in columns.items()
     }
     content = [(term.text, term.side, term.others, term.neutral) for term in terms.values()]

@@ -1,8 +1,11 @@
 """Swapping text: contexts of the table, batches, and swapping back."""
 
 import gc
+import os
 import pickle
 import re
+import subprocess
+import sys
 import weakref
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from datasets import Dataset
+from datasets.fingerprint import Hasher
 from hypothesis import given, settings, strategies as st
 
 from swapbias.errors import UsageError
@@ -79,6 +83,42 @@ def test_command_and_map(tmp_path):
             lambda batch: {"text": SWAPPER.swap(batch["text"])}, batched=True, batch_size=7, **more
         )
         assert [row["text"] for row in mapped] == swapped
+
+
+@pytest.mark.parametrize("arguments", ["'resolved'", "'race'", "'she-they'", "whose='patient'"])
+def test_fingerprint_in_every_process(arguments):
+    """Each process gives a swapper one fingerprint, so that the cache of Dataset.map is used again."""
+    program = (
+        "from datasets.fingerprint import Hasher; from swapbias.swapping import Swapper\n"
+        f"swapper = Swapper({arguments}); before = Hasher.hash(swapper)\n"
+        "swapper.swap(['She lost her keys, and he saw her.']); swapper.sha256\n"
+        "print(before, Hasher.hash(swapper), Hasher.hash(lambda rows: swapper.swap(rows)))"
+    )
+    printed = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.split()
+        for seed in ("1", "2")
+    ]
+    assert printed[0] == printed[1]
+    assert printed[0][0] == printed[0][1]
+
+
+def test_pickled_swappers():
+    """A pickled swapper swaps alike; others have another fingerprint."""
+    swappers = [*SWAPPERS.values(), Swapper(whose="patient"), PublishedSwapper()]
+    assert len({Hasher.hash(swapper) for swapper in swappers}) == len(swappers)
+    texts = ["His wife met her brother. A 45-year-old white man, Sex: M."]
+    for swapper in swappers:
+        copy = pickle.loads(pickle.dumps(swapper))  # noqa: S301 - made here
+        assert type(copy) is type(swapper)
+        assert copy.sha256 == swapper.sha256
+        ours, theirs = (of.run(texts, genders=["male"]).texts.to_pylist() for of in (copy, swapper))
+        assert ours == theirs
 
 
 def test_versions_without_groups():

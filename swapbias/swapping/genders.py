@@ -1,0 +1,63 @@
+"""Genders as columns write them: whose they are, and what is no gender."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from swapbias.errors import UsageError
+from swapbias.swapping.folding import Ints
+
+# A letter alone is a code too: W of weiblich.
+_CODE = re.compile(r"[-+]?\d+(\.\d+)?|true|false|yes|no|[^\W\d_]")
+_SIDES = {"male": 0, "m": 0, "man": 0, "boy": 0, "female": 1, "f": 1, "woman": 1, "girl": 1}
+_NEITHER = frozenset((
+    "", "unknown", "unk", "u", "other", "o", "x", "nb", "nonbinary", "non-binary", "intersex", "none", "n/a", "na",
+    "nan", "null", "not known", "not stated", "not specified", "unspecified", "ambiguous", "neither", "?", "-",
+))  # fmt: skip
+
+
+def check_genders(values: Sequence[Any], column: str) -> None:
+    """Refuse a column of patients' genders that holds codes, or no gender at all: it would be ignored.
+
+    Args:
+        values: cells of the column.
+        column: its name.
+
+    Raises:
+        UsageError: which column, and what it must hold; a value is repeated where it is a number.
+    """
+    # NaN, which is not equal to itself, is a missing value.
+    kept = {str(value).strip().lower() for value in values if value is not None and value == value}
+    strange = kept - _NEITHER - _SIDES.keys()
+    codes = sorted(value for value in strange if _CODE.fullmatch(value))
+    step = "Write these words in it, or name another column with --gender."
+    if codes:
+        raise UsageError(
+            f"Column {column!r} holds the code {codes[0]}, expected female or male (or F, M). {step}"
+        )
+    if strange and not kept & _SIDES.keys():
+        raise UsageError(
+            f"Column {column!r} holds other words than female and male (or F, M). {step}"
+        )
+
+
+def sides_of(genders: Sequence[str | None] | None, rows: int) -> Ints:
+    """Return the side of each patient: 0 male, 1 female, -1 not known, (rows,).
+
+    Args:
+        genders: the gender of each patient as it is written; None: none is known.
+        rows: the number of patients.
+
+    Raises:
+        ValueError: not as many genders.
+    """
+    if genders is None:
+        return np.full(rows, -1)
+    if isinstance(genders, str) or len(genders) != rows:
+        raise ValueError(
+            f"{len(genders)} genders for {rows} texts, expected one for each. Give as many."
+        )
+    sides = [_SIDES.get(str(gender or "").strip().lower(), -1) for gender in genders]
+    return np.array(sides, dtype=np.int64)
