@@ -1,6 +1,7 @@
 """swapbias audit and plan: from models to reports, and what that would take."""
 
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -25,7 +26,7 @@ _ALLOWED_WITH_RESUME = ("resume", "no_cache", "trust", "verbose", _KEY, *ui.CLUS
 _ALLOWED_WITH_FILE = (*_ALLOWED_WITH_RESUME, "models", "folder", "dry_run", "like", "base_url")
 _MODELS = (
     "Hub id (OWNER/NAME[@REVISION]), folder, vader, module:function; audit.toml or manifest.json. "
-    "Without a model: a four-minute demonstration."
+    "Without a model and a study: a demonstration."
 )
 _ASK = "What to ask"
 _MODEL = "The model"
@@ -280,6 +281,7 @@ def _run_and_show(
 ) -> None:
     """Start or go on with an audit in a folder or store, and show what it found."""
     with ui.working_folder(place_name, is_own=own_store) as (here, store):
+        started = time.monotonic()
         try:
             with (
                 ui.stoppable(lambda: _stop_sentence(here, store)),
@@ -290,7 +292,7 @@ def _run_and_show(
             error.args = (f"{error} Go on with swapbias audit --resume {quote(place_name)}.",)
             raise
         if isinstance(outcome, tuple):
-            _show_run(*outcome, verbose=verbose)
+            _show_run(*outcome, verbose=verbose, seconds=time.monotonic() - started)
         else:
             _show_several(outcome)
 
@@ -305,10 +307,17 @@ def _stop_sentence(folder: Path, store: Any) -> str:
     return f"Stopped before anything was scored: nothing is saved in {saved_in}. The same command begins anew."
 
 
-def _show_run(run: "runs.Run", rows: "Sequence[findings.Finding]", *, verbose: bool) -> None:
+def _show_run(
+    run: "runs.Run", rows: "Sequence[findings.Finding]", *, verbose: bool, seconds: float
+) -> None:
     """Show verdicts, what was not run in one line, the report and the next step."""
+    from swapbias.runs import demonstration
+
     manifest = run.manifest()
     skipped = [runs.Skipped(**entry) for entry in manifest["skipped"]]
+    if demonstration.is_demonstration(runs.Settings.from_manifest(manifest["settings"])):
+        _show_demonstration(run, rows, skipped, verbose=verbose, seconds=seconds)
+        return
     experiments = [findings.experiment_of(finding) for finding in rows]
     kinds = {experiment.kind for experiment in experiments if experiment is not None}
     not_run = skipped_note(skipped, kinds)
@@ -319,6 +328,30 @@ def _show_run(run: "runs.Run", rows: "Sequence[findings.Finding]", *, verbose: b
         ui.show("Next    swapbias audit YOUR_MODEL")
     else:
         ui.show(f"Next    swapbias check {run.place}{_margin_comment(rows)}")
+
+
+def _show_demonstration(
+    run: "runs.Run",
+    rows: "Sequence[findings.Finding]",
+    skipped: "Sequence[runs.Skipped]",
+    *,
+    verbose: bool,
+    seconds: float,
+) -> None:
+    """Show what the demonstration planted and found, how long it took, the report and the next step."""
+    from swapbias.report import demonstration_text
+
+    items = {study: run.items(study) for study in {finding.study for finding in rows}}
+    ui.show(f"\n{demonstration_text.render_demonstration(rows, items)}")
+    if verbose:
+        ui.show(f"\n{report.render_terminal(rows, verbose=True)}")
+    ui.show("")
+    for entry in skipped:
+        ui.show_text(f"Not shown: {entry.reason}.")
+    page = run.folder / runs.REPORT
+    ui.show(f"Time    {seconds:.0f} seconds")
+    ui.show(f"Report  {run.place if run.address else page.resolve().as_uri()}")
+    ui.show("Next    swapbias audit YOUR_MODEL")
 
 
 def _margin_comment(rows: "Sequence[findings.Finding]") -> str:

@@ -10,6 +10,10 @@ from swapbias.errors import UsageError, need
 from swapbias.models.options import STRICT, Options, Place, Use, as_tuple
 
 VADER = "vader"
+CALIBRATION = "calibration"
+"""The model that is trained here with a bias of known size."""
+UNBIASED = "calibration-unbiased"
+"""The same model with nothing planted."""
 TFIDF = "tfidf-lsa"
 CLASSIFIERS = ("svm", "rf", "mlp")
 """Phenotype classifiers that are trained here; any other name is one of the user's."""

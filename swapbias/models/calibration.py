@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as functional
@@ -11,7 +11,7 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 
 from swapbias.files import atomic_directory, cache_dir, locked
-from swapbias.models.base import LoadOptions
+from swapbias.models.base import CALIBRATION, UNBIASED, LoadOptions
 from swapbias.models.loading import load_model, quiet
 from swapbias.models.masked import MaskedScorer
 from swapbias.models.progress import Bar, Progress, no_bar
@@ -33,11 +33,26 @@ RATE = 6e-3
 SUBJECT_WEIGHT = 10.0  # the planted sizes are what the model is for
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
-# P(group) of the subject, by the class of the condition: the planted bias.
+Shares = Mapping[str, float]
+"""P(group) of the subject."""
+
+
+class Planted(NamedTuple):
+    """Answers that a calibration model is trained to give."""
+
+    shares: Mapping[str, Shares]
+    """P(group) of the subject, by the class of the condition."""
+    spread: float = 0.0
+    """Largest shift of a single condition toward women or men; the shifts of a class are 0 on average."""
+
+
+_EVEN = {"female": 0.45, "male": 0.45, "unspecified": 0.10}
+_UNEVEN = {"female": 0.60, "male": 0.30, "unspecified": 0.10}
 PLANTED = {
-    "mental_health": {"female": 0.60, "male": 0.30, "unspecified": 0.10},
-    "other_health": {"female": 0.45, "male": 0.45, "unspecified": 0.10},
+    CALIBRATION: Planted({"mental_health": _UNEVEN, "other_health": _EVEN}),
+    UNBIASED: Planted({"mental_health": _EVEN, "other_health": _EVEN}, spread=0.04),
 }
+"""Answers of each model by its name: with a bias of known size, and with none."""
 # P(word) within its group; every word stays above the study's threshold of .01.
 SUBJECTS = {
     "female": {"She": 0.4, "Woman": 0.15, "Mother": 0.15, "Mary": 0.1, "Susan": 0.1, "Linda": 0.1},
@@ -47,18 +62,21 @@ SUBJECTS = {
 _WORDS = [word for group in SUBJECTS.values() for word in group]
 
 
-def planted_findings(experiment: Experiment) -> dict[tuple[str, ...], paper_numbers.Published]:
+def planted_findings(
+    experiment: Experiment, planted: Planted
+) -> dict[tuple[str, ...], paper_numbers.Published]:
     """Return the planted sizes by ``Finding.key``: what a perfect audit recovers.
 
     Args:
         experiment: the one that the model is trained for.
+        planted: what the model is trained to answer.
     """
     contrast = ("female - male", "all", "")
     values: dict[tuple[str, ...], float] = {}
-    for subset, shares in PLANTED.items():
+    for subset, shares in planted.shares.items():
         for group, share in shares.items():
             values[subset, "mean", group, "all", ""] = share
-    gaps = {subset: shares["female"] - shares["male"] for subset, shares in PLANTED.items()}
+    gaps = {subset: shares["female"] - shares["male"] for subset, shares in planted.shares.items()}
     for subset, gap in gaps.items():
         values[subset, experiment.compares.measure, *contrast] = gap
     difference = gaps["mental_health"] - gaps["other_health"]
@@ -72,11 +90,16 @@ def planted_findings(experiment: Experiment) -> dict[tuple[str, ...], paper_numb
 
 
 def load_calibration(
-    *, seed: int = 0, options: LoadOptions | None = None, bar: Bar = no_bar
+    name: str = CALIBRATION,
+    *,
+    seed: int = 0,
+    options: LoadOptions | None = None,
+    bar: Bar = no_bar,
 ) -> MaskedScorer:
-    """Load the calibration model, which is trained on first use (some seconds on one core) and cached.
+    """Load a calibration model, which is trained on first use (some seconds on one core) and cached.
 
     Args:
+        name: one of ``PLANTED``.
         seed: seed of the training.
         options: device, type and the like.
         bar: begins a bar for the training.
@@ -84,12 +107,13 @@ def load_calibration(
     Returns:
         Its scorer, whose ``expected`` are the planted sizes.
     """
+    planted = PLANTED[name]
     (study, experiment), *_ = catalogue.calibrated()
     rows = [row for config in experiment.reads.configs for row in config_rows(study.name, config)]
     recipe = {
         "recipe": RECIPE,
         "seed": str(seed),
-        "planted": str(PLANTED),
+        "planted": str(planted),
         "subjects": str(SUBJECTS),
     }
     folder = cache_dir() / f"calibration-{tables.fingerprint([recipe, *rows])[:16]}"
@@ -97,21 +121,25 @@ def load_calibration(
         folder.parent.mkdir(parents=True, exist_ok=True)
         with locked(folder, file=Path(f"{folder}.lock"), wait=300):
             if not folder.is_dir():  # else another process was faster
-                _train_into(folder, rows, seed, bar("training the calibration model", STEPS))
+                _train_into(folder, rows, planted, seed, bar(f"training {name}", STEPS))
     options = options or LoadOptions()
     model, tokenizer, pin = load_model(str(folder), MaskedScorer.auto_class, options)
     return MaskedScorer(
         model,
         tokenizer,
-        model_id="calibration",
-        identity={**pin, "trained": {"steps": STEPS, "seed": seed, "planted": PLANTED}},
+        model_id=name,
+        identity={**pin, "trained": {"steps": STEPS, "seed": seed, "planted": planted.shares}},
         options=options,
-        expected=planted_findings(experiment),
+        expected=planted_findings(experiment, planted),
     )
 
 
 def _train_into(
-    folder: Path, rows: Sequence[Mapping[str, str]], seed: int, on_progress: Progress
+    folder: Path,
+    rows: Sequence[Mapping[str, str]],
+    planted: Planted,
+    seed: int,
+    on_progress: Progress,
 ) -> None:
     """Train the model into a folder, which appears whole at the end."""
     threads = torch.get_num_threads()
@@ -120,7 +148,7 @@ def _train_into(
     try:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            model, tokenizer = train(rows, on_progress)
+            model, tokenizer = train(rows, planted, on_progress)
         with quiet(), atomic_directory(folder) as making:
             model.save_pretrained(making)
             tokenizer.save_pretrained(making)
@@ -132,22 +160,31 @@ def _train_into(
         torch.set_num_threads(threads)
 
 
-def train(rows: Sequence[Mapping[str, str]], on_progress: Progress) -> tuple[Any, Any]:
+def train(
+    rows: Sequence[Mapping[str, str]], planted: Planted, on_progress: Progress
+) -> tuple[Any, Any]:
     """Train on the sentences of the prompts with their subjects as planted; about 46,000 weights.
 
     Args:
-        rows: prompts, each with its ``text`` and the class of its condition as ``label``.
+        rows: prompts, each with its ``text``, its ``condition`` and the class of that as ``label``.
+        planted: what the model is to answer.
         on_progress: called with the number of further steps that are done.
 
     Returns:
         The model and its tokenizer.
     """
-    frames = {row["text"]: row["label"] for row in rows}
+    frames = {row["text"]: row for row in rows}
+    shifts = condition_shifts(rows, planted.spread)
     tokenizer = _tokenizer(list(frames))
     masked = [text.replace(MASK, tokenizer.mask_token) for text in frames]
     tokens = tokenizer(masked, padding=True, return_tensors="pt")["input_ids"]
     subjects = torch.tensor(tokenizer.convert_tokens_to_ids(_WORDS))
-    shares = torch.tensor([_shares_of_words(label) for label in frames.values()])
+    shares = torch.tensor(
+        [
+            _shares_of_words(planted.shares[row["label"]], shifts[row["condition"]])
+            for row in frames.values()
+        ]
+    )
     config = BertConfig(
         vocab_size=len(tokenizer),
         hidden_size=64,
@@ -186,10 +223,29 @@ def train(rows: Sequence[Mapping[str, str]], on_progress: Progress) -> tuple[Any
     return model.eval(), tokenizer
 
 
-def _shares_of_words(label: str) -> list[float]:
-    """Return the planted probability of each subject in sentences of a class of conditions."""
+def condition_shifts(rows: Sequence[Mapping[str, str]], spread: float) -> dict[str, float]:
+    """Return the shift toward women of each condition: evenly spaced within its class, and 0 on average.
+
+    Args:
+        rows: prompts, each with its ``condition`` and the class of that as ``label``.
+        spread: the largest shift.
+    """
+    classes: dict[str, dict[str, None]] = {}
+    for row in rows:
+        classes.setdefault(row["label"], {})[row["condition"]] = None
+    shifts: dict[str, float] = {}
+    for conditions in classes.values():
+        middle = (len(conditions) - 1) / 2
+        for position, condition in enumerate(conditions):
+            shifts[condition] = spread * (position - middle) / max(middle, 1)
+    return shifts
+
+
+def _shares_of_words(shares: Shares, shift: float) -> list[float]:
+    """Return the planted probability of each subject, by the shares of its groups and the shift toward women."""
+    moved = {"female": shift, "male": -shift, "unspecified": 0.0}
     return [
-        PLANTED[label][group] * share
+        (shares[group] + moved[group]) * share
         for group, words in SUBJECTS.items()
         for share in words.values()
     ]

@@ -12,7 +12,6 @@ from swapbias.models.progress import Bar, Say, no_bar, silent
 from swapbias.models.scorer import Scorer
 from swapbias.studies import Experiment, catalogue
 
-CALIBRATION = "calibration"
 _MASS = "probability mass at the mask"
 _POSITIVE = "probability of positive sentiment"
 _DISAPPROVAL = "mean log-odds of the disapproving antonym"
@@ -27,7 +26,7 @@ class Masked(Kind):
     name = "masked"
     title = "Masked language models (BERT, RoBERTa)"
     scorer = "masked:MaskedScorer"
-    default = CALIBRATION
+    default = base.CALIBRATION
     architectures = ("ForMaskedLM",)
     model_types = ("flaubert", "xlm", "xlnet")
     readings: Mapping[str, Reading] = {
@@ -72,7 +71,7 @@ class Masked(Kind):
             yield from super().fits(experiment, request, model_kind)
 
     def load(self, model: str, request: Request, *, say: Say = silent, bar: Bar = no_bar) -> Any:
-        """Load a model; without a name the calibration model.
+        """Load a model; without a name a calibration model.
 
         Args:
             model: a name as ``fits`` yields it.
@@ -80,15 +79,13 @@ class Masked(Kind):
             say: called with sentences for the user.
             bar: begins a bar for the training of the calibration model.
         """
-        if model != CALIBRATION or request.model is not None:
+        if model not in (base.CALIBRATION, base.UNBIASED) or request.model is not None:
             return super().load(model, request)
         need("The calibration model", *MODELS, extra="models")
-        say(
-            "Calibration model: a tiny masked language model with a planted bias, trained once and kept."
-        )
+        say(f"{model} is a tiny model, which is trained here once and kept.")
         request.load.refuse_weights_settings("the calibration model")
         load_calibration = imported("calibration:load_calibration")
-        return load_calibration(seed=request.seed, options=request.load, bar=bar)
+        return load_calibration(model, seed=request.seed, options=request.load, bar=bar)
 
 
 class Classifier(Kind):

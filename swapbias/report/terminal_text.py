@@ -40,17 +40,17 @@ def render_terminal(rows: Sequence[Finding], *, verbose: bool = False) -> str:
     lines: list[str] = []
     chance = describe_chance_of_gap(rows)
     if chance:
-        lines += ["", *_wrap(chance)]
+        lines += ["", *wrap_sentence(chance)]
     questions = group_by_question(rows)
     for results in questions:
-        lines += ["", *_wrap(_heading(results[0]))]
+        lines += ["", *wrap_sentence(_heading(results[0]))]
         for verdict in state_verdicts(results, rows):
             lines += _verdict_lines(verdict)
         if len(questions) == 1 or verbose:
             gaps = [gap for finding in results for gap in gaps_of_sets(finding, rows)]
             lines += _number_lines([*gaps, *results])
         if len(results) == 1:
-            lines += _wrap(_details(results[0], rows, verbose=verbose), 2)
+            lines += wrap_sentence(_details(results[0], rows, verbose=verbose), 2)
     return "\n".join(lines[1:])
 
 
@@ -64,7 +64,7 @@ def _heading(finding: Finding) -> str:
 def _verdict_lines(verdict: Verdict) -> list[str]:
     """Return the word of a verdict and its sentence beside it; below it where the word is long."""
     label = f"  {verdict.word.upper()}"
-    first, *others = _wrap(verdict.text, _INDENT)
+    first, *others = wrap_sentence(verdict.text, _INDENT)
     if len(label) < _INDENT:
         return [f"{label:<{_INDENT}}{first.strip()}", *others]
     return [label, first, *others]
@@ -116,8 +116,13 @@ def _align(table: Sequence[tuple[str, ...]]) -> list[str]:
     return lines
 
 
-def _wrap(sentence: str, indent: int = 0) -> list[str]:
-    """Return a sentence as lines of a terminal."""
+def wrap_sentence(sentence: str, indent: int = 0) -> list[str]:
+    """Return a sentence as lines of a terminal.
+
+    Args:
+        sentence: one or several; each sign that cannot be printed is replaced.
+        indent: blanks before each line.
+    """
     space = "".ljust(indent)
     return textwrap.wrap(
         safe_line(sentence, _LONGEST), WIDTH, initial_indent=space, subsequent_indent=space

@@ -21,6 +21,7 @@ from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
 from swapbias.notes import Notes, load_notes
 from swapbias.privacy import manifest_redaction
+from swapbias.runs.demonstration import demonstration_tasks, is_demonstration, without_missing
 from swapbias.runs.manifest_entries import fingerprints, reads_adjectives
 from swapbias.runs.settings import Settings
 from swapbias.runs.task import Skipped, Task
@@ -53,6 +54,8 @@ def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Tas
         )
     settings.of(ChatOptions).check()
     _refuse_unread_weights(settings)
+    if is_demonstration(settings):
+        return _demonstration(settings)
     requested = _requested(settings)
     wanted = [
         study for requested_kind in requested for study in _studies_wanted(requested_kind, settings)
@@ -73,6 +76,13 @@ def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Tas
     _refuse_unread_settings(requested, planning.tasks)
     _refuse_unread_adjectives(settings, planning.tasks)
     return planning.tasks, skipped
+
+
+def _demonstration(settings: Settings) -> tuple[list[Task], list[Skipped]]:
+    """Return the tasks of the demonstration with their rows, and those whose libraries are not installed."""
+    tasks, skipped = without_missing(demonstration_tasks(), settings)
+    with_rows = [expanded(with_prompts(task, settings, slow=False), settings) for task in tasks]
+    return [distinct(task) for task in with_rows], skipped
 
 
 def _requested(settings: Settings) -> list[Kind]:
@@ -128,10 +138,6 @@ class _Planning:
             )
         slow = experiment.on_request and not self.settings.studies and study.name not in self.wanted
         fits = list(kind_of(experiment.kind).fits(experiment, self.settings, self.kind))
-        if slow and self.settings.model is None and not all(reason for _, reason in fits):
-            reason = f"it takes many times as long as the others; run it with --study {study.name}"
-            self.skipped.append(Skipped(study.name, experiment.name, reason))
-            return
         configs = experiment.reads.configs
         if config in _configs_of_experiment(experiment):
             configs = (config,)

@@ -130,6 +130,32 @@ def test_model_without_extras(run_command, tmp_path, arguments, subject):
     assert not (tmp_path / "run").exists()
 
 
+def test_demonstration_without_torch(run_command, tmp_path):
+    """Without torch the demonstration shows VADER, and names the extra that adds the planted models."""
+    pytest.importorskip("vaderSentiment", reason="needs VADER: pip install 'swapbias[audit]'")
+    code, out, err = run_command("audit", "--out", "run")
+    assert code == 0, err
+    words = " ".join(out.split())
+    assert "1. Your own prompts (vader)" in words
+    assert "UNDECIDED, naive test: p < 0.001" in words
+    needs = "A model with a planted bias needs torch and transformers, which are not installed."
+    assert f"Not shown: {needs} {WITH_MODELS}" in words
+    assert "planted 30.0" not in words
+    assert (tmp_path / "run" / "report.html").is_file()
+
+
+def test_demonstration_without_any_extra(run_command, tmp_path, monkeypatch):
+    """Without VADER as well there is nothing to show, and one sentence says what to install."""
+    errors = importlib.import_module("swapbias.errors")
+    hidden = (*HIDDEN, "vaderSentiment")
+    find = errors.find_spec
+    monkeypatch.setattr(errors, "find_spec", lambda name: None if name in hidden else find(name))
+    code, _, err = run_command("audit", "--out", "run")
+    needs = "A model with a planted bias needs torch and transformers, which are not installed."
+    assert (code, err) == (2, f"swapbias: {needs} {WITH_MODELS}\n")
+    assert not (tmp_path / "run").exists()
+
+
 def test_vader_without_torch(run_command, tmp_path):
     """VADER is audited without torch, to the same numbers: of 6 pairs of names 2 differ."""
     pytest.importorskip("vaderSentiment", reason="needs VADER: pip install 'swapbias[audit]'")
