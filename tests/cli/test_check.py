@@ -128,41 +128,68 @@ def run_action(folder, **inputs):
         name.replace("_", "-"): value for name, value in inputs.items()
     }
     output = folder / "github_output"
-    output.write_text("")
+    known = {f"inputs.{name}": value for name, value in action_inputs.items()}
+    known |= {"github.action_path": str(ROOT), "runner.os": "Linux"}
     usual = os.environ | {"PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"}
     for step in action["runs"]["steps"]:
-        if "uses" in step:  # actions of others, which a runner fetches
-            assert re.fullmatch(r"actions/(setup-python|cache|upload-artifact)@v\d", step["uses"])
+        if "uses" in step:  # actions of others, which a runner fetches; these run on Node 24
+            assert step["uses"] in (
+                "actions/setup-python@v6",
+                "actions/cache@v5",
+                "actions/upload-artifact@v6",
+            )
+            uploads = "upload" in step["uses"]
+            filled = {name: fill(value, known) for name, value in step["with"].items()}
+            if uploads:
+                (folder / "uploaded").write_text(filled["path"])
             continue
-        filled = {
-            name: re.sub(
-                r"\$\{\{ inputs\.([\w-]+) \}\}", lambda found: action_inputs[found[1]], value
-            ).replace("${{ github.action_path }}", str(ROOT))
-            for name, value in step["env"].items()
-        }
-        assert not [value for value in filled.values() if "${{" in value]
+        filled = {name: fill(value, known) for name, value in step["env"].items()}
+        output.write_text("")  # one file a step
         done = subprocess.run(
             ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
             cwd=folder, env=usual | filled | {"GITHUB_OUTPUT": str(output), "GITHUB_ACTIONS": "true"},
             capture_output=True, text=True, check=False,
         )  # fmt: skip
-        if done.returncode:
+        outputs = outputs_of(output.read_text())
+        known |= {f"steps.{step.get('id')}.outputs.{name}": outputs[name] for name in outputs}
+        if done.returncode and step.get("id") != "check":
             break
-    return done, output.read_text()
+    return done, outputs
+
+
+def fill(text, known):
+    """A text of the action with its expressions filled in, each of which must be known."""
+    return re.sub(r"\$\{\{ ([\w.-]+) \}\}", lambda found: known[found[1]], str(text))
+
+
+def outputs_of(text):
+    """Outputs of steps as a runner reads them: NAME=VALUE, or lines between NAME<<MARK and MARK."""
+    outputs = {}
+    lines = iter(text.splitlines())
+    for line in lines:
+        name, equals, value = line.partition("=")
+        if equals:
+            outputs[name] = value
+            continue
+        name, _, mark = line.partition("<<")
+        outputs[name] = "\n".join(iter(lambda: next(lines), mark))
+    return outputs
 
 
 def test_action(runs, tmp_path):
     """The action audits, checks and reports the outcome."""
     (tmp_path / "gated_models.py").write_text(MODELS)
-    done, output = run_action(
+    done, given = run_action(
         tmp_path,
         install="",
         model="gated_models:fair",
         studies="occupation_sentiment:sentences",
-        audit_options="--no-wordings --limit 400",
+        audit_options="""--no-wordings --limit "400" --margin '5pt'""",
     )
     assert done.returncode == 0, done.stderr
-    given = dict(line.split("=", 1) for line in output.splitlines())
+    uploaded = given.pop("files").splitlines()
+    assert uploaded == (tmp_path / "uploaded").read_text().splitlines()
+    assert all((tmp_path / name).is_file() for name in uploaded)
     assert given == {
         "outcome": "passes",
         "report": "swapbias-run/report.html",
@@ -178,11 +205,14 @@ def test_action(runs, tmp_path):
 
 def test_action_fails_as_the_command(runs, tmp_path):
     """The action fails where the command does."""
-    done, output = run_action(tmp_path, install="", run=f"{runs / 'fair'}\n{runs / 'biased'}\n")
-    assert (done.returncode, output.splitlines()[0]) == (1, "outcome=fails")
+    done, outputs = run_action(tmp_path, install="", run=f"{runs / 'fair'}\n{runs / 'biased'}\n")
+    assert (done.returncode, outputs["outcome"]) == (1, "fails")
+    uploaded = (tmp_path / "uploaded").read_text().splitlines()
+    assert len(uploaded) == 5  # two pages, two tables, one JUnit XML
+    assert all((tmp_path / name).is_file() for name in uploaded)
     assert "::error" in done.stdout
     gap = abs(check_run(runs / "biased").checks[0].finding.estimate.value)
     for allowed, code in (("false", 3), ("true", 0)):
         undecided = {"run": str(runs / "biased"), "max_gap": str(gap), "allow_undecided": allowed}
-        done, output = run_action(tmp_path, install="", **undecided)
-        assert (done.returncode, output.splitlines()[0]) == (code, "outcome=undecided")
+        done, outputs = run_action(tmp_path, install="", **undecided)
+        assert (done.returncode, outputs["outcome"]) == (code, "undecided")
