@@ -12,7 +12,7 @@ from functools import partial
 from itertools import chain
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 
@@ -380,7 +380,8 @@ class Audit:
             other: another audit, its folder, or OWNER/NAME on the Hub.
 
         Returns:
-            ``this - other``, as their contrast says; above 0 the gap of this audit's model is higher.
+            ``this - other``, as their contrast says; above 0 the gap of this audit's model is higher. A notebook
+            shows above the table the verdicts and values of both models with a chart.
 
         Raises:
             UsageError: The audits have no experiment in common.
@@ -389,12 +390,14 @@ class Audit:
             replace(_read_results(audited), place=name, name=name)
             for name, audited in (("other", other), ("this", self))
         ]
-        differences = runs.compare_runs(results).differences
-        if not differences:
+        compared = runs.compare_runs(results)
+        if not compared.differences:
             raise UsageError(
                 "The audits have no experiment in common. Audit both with the same studies."
             )
-        return findings_table(differences)
+        table = _Differences(findings_table(compared.differences))
+        table.shown = compared
+        return table
 
     def __repr__(self) -> str:
         """Write the verdicts, as the command line prints them."""
@@ -403,6 +406,18 @@ class Audit:
     def _repr_html_(self) -> str:
         """Write results with their verdicts, for notebooks."""
         return report.render_summary(self.found)
+
+
+class _Differences(pd.DataFrame):  # type: ignore[misc]
+    """Differences of models, which a notebook shows below a chart; a table computed from it has none."""
+
+    _metadata: ClassVar[list[str]] = ["shown"]
+    shown: "report.ComparisonPage | None" = None
+
+    def _repr_html_(self) -> str:
+        """Write the chart of the comparison, and the table."""
+        chart = self.shown._repr_html_() if self.shown is not None else ""
+        return f"{chart}\n{pd.DataFrame(self)._repr_html_()}"
 
 
 def _read_results(audited: "Audit | str | PathLike[str]") -> Results:

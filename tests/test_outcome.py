@@ -434,6 +434,13 @@ def test_notebook_view(tilted, tmp_path):
     """A notebook shows the verdict with escaped names and loads nothing from outside."""
     shown = tilted._repr_html_()
     assert "<b>Gap</b>: " in shown
+    chart = shown[: shown.index("<p>")]
+    assert '<span class="v gap">Gap</span>' in chart
+    assert chart.count('class="dot gap') == 1
+    style = chart[chart.index("<style>") + 7 : chart.index("</style>")]
+    selectors = re.sub(r"{[^}]*}", ",", style).strip(",\n ").split(",")
+    assert len(selectors) > 20
+    assert all(one.strip().startswith(".swapbias ") for one in selectors)  # it reaches nothing else
     assert "<b>tilted" not in shown
     assert not re.search(r"<script|https?://|url\(", shown)
     assert not (tilted.run.folder / "figures").exists()
@@ -445,6 +452,12 @@ def test_notebook_view(tilted, tmp_path):
 def test_comparison_of_two_audits(tilted):
     """Two audits are compared pair by pair, and the difference is that of their gaps."""
     found = tilted.compare(audit(even, name="even"))
+    shown = found._repr_html_()
+    chart, table = shown.split("</div>", 1)
+    assert chart.count('class="dot g') == 2  # a row a model
+    assert "&lt;b&gt;tilted&lt;/b&gt;" in chart
+    assert "model_difference" in table
+    assert "swapbias" not in found.head()._repr_html_().partition("<table")[0]
     first = found.iloc[0]
     assert first["contrast"] == "<b>tilted</b> - even"
     assert first["value"] == pytest.approx(tilted.primary["value"][0])  # the other has no gap

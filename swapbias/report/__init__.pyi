@@ -1,4 +1,8 @@
 from .charts import FORMATS as FORMATS, draw_figures as draw_figures
+from .compared_models import (
+    ComparedModel as ComparedModel,
+    Quantity as Quantity,
+)
 from .finding_names import safe_line as safe_line
 from .gate_text import (
     check_name as check_name,
@@ -7,9 +11,7 @@ from .gate_text import (
 )
 from .model_comparison import (
     NO_RANKING as NO_RANKING,
-    ComparedModel as ComparedModel,
     ComparisonPage as ComparisonPage,
-    Quantity as Quantity,
     comparison_sentences as comparison_sentences,
     render_comparison as render_comparison,
 )

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup
+
 from swapbias.findings import Finding, experiment_of
 from swapbias.measures import MEASURES
 from swapbias.report.finding_names import (
@@ -17,7 +19,12 @@ from swapbias.report.finding_names import (
     safe_line,
     value_name,
 )
-from swapbias.report.numbers import clipped_interval, finding_format, format_number
+from swapbias.report.numbers import (
+    clipped_interval,
+    finding_format,
+    format_interval,
+    format_number,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -174,6 +181,23 @@ def look(group: int | None) -> tuple[str, str]:
     if group is None:
         return "gap", _SHAPES[0]
     return f"g{group % _COLOURS}", _SHAPES[group % len(_SHAPES)]
+
+
+def value_above_interval(finding: Finding) -> Markup:
+    """Write a value with its 95 % interval below it in small letters, and its bounds if answers are missing.
+
+    Args:
+        finding: a finding of any measure.
+    """
+    written = finding_format(finding)
+    lines = [format_interval(finding)]
+    if lines == ["–"]:
+        lines = []
+    if finding.measure == "mean" and finding.bounds:
+        bounds = " to ".join(map(written, finding.bounds))
+        lines.append(f"{bounds} whatever was not answered")
+    below = Markup("").join(Markup("<br><small>{}</small>").format(line) for line in lines)
+    return Markup("{}").format(written(finding.estimate.value)) + below
 
 
 # Okabe-Ito colours, and a shape for each: groups differ in grey and with any colour vision.

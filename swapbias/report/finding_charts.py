@@ -10,7 +10,7 @@ import pandas as pd
 from swapbias import findings
 from swapbias.findings import Finding, decision, primary_findings, terms
 from swapbias.measures import MEASURES, answer_accuracy
-from swapbias.report.charts import Axis, Chart, Dot, Row
+from swapbias.report.charts import Axis, Chart, Dot, Row, value_above_interval
 from swapbias.report.claims import UNMEASURED
 from swapbias.report.finding_names import (
     capitalize,
@@ -30,7 +30,6 @@ from swapbias.report.numbers import (
     format_unit_count,
     interval_cell,
     interval_heading,
-    value_with_interval,
 )
 from swapbias.studies import Experiment
 
@@ -134,6 +133,11 @@ def chart_of(
         heads = tuple(title for title, _ in columns.values())
         keys = tuple((group, title) for title, group in columns.values())
         parts = _rows_with_columns(placed, columns)
+        kind = interval_heading(rows)
+        below = f"Below each value is its {kind}."
+        if "simultaneous" in kind:
+            below = f"Below each value is its {kind}: it allows for all rows of the table."
+        caption = f"{caption} {below}".strip()
         return Chart(name, caption, heads, parts, axis, unit, keys, first_head)
     interval = interval_heading(rows).replace(" ", "\N{NO-BREAK SPACE}")
     with_p = bool(name) and not titles_beside
@@ -208,7 +212,7 @@ def _rows_with_columns(placed: Sequence[PlacedFinding], columns: Columns) -> dic
                 cells.append(("", math.nan))
                 continue
             dots.append(dot_of(finding, group))
-            cells.append((value_with_interval(finding), finding.estimate.value))
+            cells.append((value_above_interval(finding), finding.estimate.value))
         first = next(iter(by_column.values()))
         parts.setdefault(part, []).append(Row(name, dots, tuple(cells), first.primary))
     return parts

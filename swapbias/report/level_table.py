@@ -27,18 +27,7 @@ def level_tables(experiment: Experiment, rows: Sequence[Finding]) -> Iterator[Ch
         experiment: the experiment that declares the columns.
         rows: its findings.
     """
-    if "direction" in experiment.shows.rates:
-        return  # cosines have a table of their own
-    scores = ("score", *experiment.shows.reported)
-    levels = [
-        row
-        for row in rows
-        if row.measure in _MEASURES
-        and row.slice_by == "all"
-        and row.score in scores
-        and not row.view
-        and not row.primary
-    ]
+    levels = levels_over_all(experiment, rows)
     several_models = has_several_models(rows)
     parts: dict[str, list[Row]] = {}
     for level in levels:
@@ -48,6 +37,27 @@ def level_tables(experiment: Experiment, rows: Sequence[Finding]) -> Iterator[Ch
     if parts:
         heads = ("value", "95 % interval", "n")
         yield Chart("levels", _CAPTION, heads, parts)
+
+
+def levels_over_all(experiment: Experiment, rows: Sequence[Finding]) -> list[Finding]:
+    """Return the levels over all rows, of the score and of reported columns.
+
+    Args:
+        experiment: the experiment that declares the columns.
+        rows: its findings.
+    """
+    if "direction" in experiment.shows.rates:
+        return []  # cosines have a table of their own
+    scores = ("score", *experiment.shows.reported)
+    return [
+        row
+        for row in rows
+        if row.measure in _MEASURES
+        and row.slice_by == "all"
+        and row.score in scores
+        and not row.view
+        and not row.primary
+    ]
 
 
 def _row(level: Finding) -> Row:

@@ -235,7 +235,7 @@
 
   document.documentElement.classList.add("scripted");
   document.querySelectorAll("table.sortable").forEach((one) => sortable(/** @type {HTMLTableElement} */ (one)));
-  document.querySelectorAll("table").forEach((one) => { if (!one.closest("#numbers, #settings")) fold(one); });
+  document.querySelectorAll("table").forEach((one) => { if (!one.closest("#numbers, #settings, .compared .summary")) fold(one); });
   /** @type {NodeListOf<HTMLDetailsElement>} */ (document.querySelectorAll("details.pairs")).forEach((place) =>
     place.addEventListener("toggle", () => { if (place.open) show(place); }));
   addEventListener("hashchange", follow);

@@ -30,7 +30,7 @@ from swapbias.report.page_pairs import (
     shows_pairs,
 )
 from swapbias.report.page_summary import summary_charts
-from swapbias.report.page_template import anchor, load_template, render_html
+from swapbias.report.page_template import anchor, render_html, render_part
 from swapbias.report.pair_pictures import PairPictures, pictures_of_pairs
 from swapbias.report.paper_differences import find_differences
 from swapbias.report.paper_tables import tables_of_page
@@ -136,12 +136,13 @@ def _limits(experiments: Iterable[tuple[str, str]], *, own_notes: bool) -> list[
 
 
 def render_summary(rows: Sequence[Finding]) -> str:
-    """Return what a notebook shows of a run, as HTML without any reference: a sentence for each verdict.
+    """Return what a notebook shows of a run, as HTML without any reference: the first table, and the verdicts.
 
     Args:
         rows: findings of the run.
     """
-    return load_template("summary.html.j2").render(answers=_answers(rows))
+    summary = summary_charts(rows, set())
+    return render_part("summary.html.j2", answers=_answers(rows), summary=summary)
 
 
 def _describe_size(manifest: Mapping[str, Any], items: Mapping[str, pd.DataFrame]) -> str:

@@ -34,7 +34,7 @@ def summary_charts(rows: Sequence[Finding], places: Set[str]) -> list[Chart]:
     """
     by_unit: dict[str, list[list[Finding]]] = {}
     for results in group_by_question(rows):
-        gaps = [finding for finding in results if _has_place(finding)]
+        gaps = [finding for finding in results if has_place(finding)]
         unit = finding_format((gaps or results)[0]).unit
         by_unit.setdefault(unit, []).append(results)
     several_models = has_several_models(rows)
@@ -44,8 +44,12 @@ def summary_charts(rows: Sequence[Finding], places: Set[str]) -> list[Chart]:
     ]
 
 
-def _has_place(finding: Finding) -> bool:
-    """Return whether the value of a finding has a place on a scale of gaps or rates."""
+def has_place(finding: Finding) -> bool:
+    """Return whether the value of a finding has a place on a scale of gaps or rates.
+
+    Args:
+        finding: a finding of any measure.
+    """
     is_test = finding.tests_all_groups or not MEASURES[finding.measure].signed
     is_measured = not math.isnan(finding.estimate.value)
     return is_measured and (bool(MEASURES[finding.measure].gap_span) or not is_test)
@@ -60,7 +64,7 @@ def _chart(
 ) -> Chart:
     """Return the table of the questions of one unit."""
     all_results = [finding for results in questions for finding in results]
-    on_scale = [finding for finding in all_results if _has_place(finding)]
+    on_scale = [finding for finding in all_results if has_place(finding)]
     parts: dict[str, list[Row]] = {}
     for results in questions:
         first = results[0]
@@ -81,14 +85,30 @@ def _row(finding: Finding, *, several_models: bool) -> Row:
     name = row_name(finding)
     if several_models:
         name = f"{finding.model_id}: {name}"
-    word = verdict_word(finding)
-    chip = _WORD.format(word.split()[0].lower(), word) if word else ""
+    dots = [dot_of(finding)] if has_place(finding) else []
+    return Row(name, dots, tuple((text, None) for text in result_cells(finding)))
+
+
+def result_cells(finding: Finding) -> tuple[str, str, str, str]:
+    """Return the verdict of a result as a chip, its value, its interval and its number of units.
+
+    Args:
+        finding: a finding of any measure.
+    """
     estimate = finding.estimate
     value = finding_format(finding)(estimate.value)
     interval = format_interval(finding)
     if finding.tests_all_groups:
         value = f"one test of all, p {format_p_value(estimate.p_adjusted)}"
         interval = ""
-    cells = (chip, value, interval, format_unit_count(estimate))
-    dots = [dot_of(finding)] if _has_place(finding) else []
-    return Row(name, dots, tuple((text, None) for text in cells))
+    return verdict_chip(finding), value, interval, format_unit_count(estimate)
+
+
+def verdict_chip(finding: Finding) -> str:
+    """Return the verdict of a finding as a chip of HTML; blank where it has none.
+
+    Args:
+        finding: a finding of any measure.
+    """
+    word = verdict_word(finding)
+    return _WORD.format(word.split()[0].lower(), word) if word else ""

@@ -39,6 +39,17 @@ def render_html(template_name: str, **values: Any) -> str:
     return template.render(style=Markup(style), script=Markup(script), hashes=hashes, **values)
 
 
+def render_part(template_name: str, **values: Any) -> str:
+    """Return a part of a page for a notebook, with a style for itself alone and without scripts and links.
+
+    Args:
+        template_name: file of the template.
+        values: variables of the template.
+    """
+    style = files("swapbias.report").joinpath("summary.css").read_text(encoding="utf-8")
+    return load_template(template_name).render(style=Markup(style), **values)
+
+
 @cache
 def load_template(name: str) -> "Template":
     """Return a template of the report, compiled once.

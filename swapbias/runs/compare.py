@@ -31,7 +31,7 @@ from swapbias.runs.results import Results, corpora_read, read_run
 from swapbias.runs.run import REPORT, Run
 from swapbias.studies import load_study
 
-_HEAVY = ["text", "top_tokens"]  # columns of scored rows that no comparison reads
+_MOST_WITH_TEXTS = 5  # models whose pairs are compared by their texts
 _TABLE = (
     "study", "experiment", "subset", "measure", "contrast", "unit", "unit_low", "unit_high",
 )  # fmt: skip
@@ -75,13 +75,14 @@ def compare_runs(runs: Sequence[Results]) -> ComparisonPage:
         replace(row, differences_by_model=_differences_of_row(row, by_model))
         for row in page.quantities
     ]
-    return replace(
+    page = replace(
         page,
         quantities=quantities,
         differences=[_without_one_model(difference) for difference in differences],
         reference=reference,
         notes=[*page.notes, *left_out],
     )
+    return page.with_moved_pairs(scored)
 
 
 def _reference_name(runs: Sequence[Results], columns: Columns) -> str:
@@ -393,7 +394,7 @@ def _describe_prompts(prompts: frozenset[Prompts]) -> str:
 def _scored_rows(
     runs: Sequence[Results], columns: Columns
 ) -> tuple[dict[str, dict[str, pd.DataFrame]], list[str]]:
-    """Return scored rows by study and name in the order of the runs, without texts; and what is left out."""
+    """Return scored rows by study and name in the order of the runs, most without texts; and what is left out."""
     scored: dict[str, dict[str, pd.DataFrame]] = {}
     left_out = []
     for run in {run.key: run for run in runs}.values():
@@ -414,9 +415,15 @@ def _scored_rows(
                     f"what an audit writes ({fault})."
                 )
                 continue
-            rows = rows.drop(columns=_HEAVY, errors="ignore").assign(model_id=model.name)
+            heavy = ["top_tokens"] if _keeps_texts(model, columns) else ["text", "top_tokens"]
+            rows = rows.drop(columns=heavy, errors="ignore").assign(model_id=model.name)
             scored.setdefault(study, {})[model.name] = rows
     return scored, left_out
+
+
+def _keeps_texts(model: ComparedModel, columns: Columns) -> bool:
+    """Return whether texts of a model's rows may be shown, and are few enough to be held in memory."""
+    return len(columns) <= _MOST_WITH_TEXTS and not _holds_credentialed(model)
 
 
 def _rows_of_model(frame: pd.DataFrame, model_id: str) -> pd.DataFrame:

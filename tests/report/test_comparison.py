@@ -24,7 +24,7 @@ from swapbias.report import (
     render_comparison,
     verdicts,
 )
-from swapbias.report.model_comparison import _answer_chart
+from swapbias.report.comparison_charts import summary_tables
 from tests.hub.shared_runs import GAP
 from tests.report.test_page import (
     CONTRAST,
@@ -187,23 +187,23 @@ def report(page, tmp_path_factory):
 def test_dots_below_zero():
     """Gaps below zero are drawn there, beside a test of all groups, and none in another unit."""
     below = [gap_of_model(name, -0.3, VERDICTS[0]) for name in ("a", "b")]
-    spread = [
-        replace(gap_of_model(name, 0.1, VERDICTS[0]), measure="group_spread", contrast="all groups")
-        for name in "ab"
-    ]
+    below = [replace(finding, primary=True) for finding in below]
+    spread = [replace(finding, measure="group_spread", contrast="all groups") for finding in below]
     odds = [
-        replace(gap_of_model(name, -5.0, VERDICTS[0]), unit="natural log-odds") for name in "ab"
+        replace(gap_of_model(name, -5.0, VERDICTS[0]), unit="natural log-odds", primary=True)
+        for name in "ab"
     ]
     models = [
         ComparedModel(name, "run", manifest(), [one]) for name, one in zip("ab", below, strict=True)
     ]
     mine = [Quantity(tuple(one), "", {}) for one in (spread, below, odds)]
-    chart = _answer_chart(ComparisonPage(models, "a", mine, [], []), mine)
+    (chart,) = summary_tables(ComparisonPage(models, "a", mine, [], []), [])
     dots = [
         [chart.axis.at(dot.value) for row in rows for dot in row.dots]
         for rows in chart.parts.values()
+        if rows
     ]
-    assert [[2 < at < chart.axis.at(0) for at in each] for each in dots] == [[], [True, True]]
+    assert [[2 < at < chart.axis.at(0) for at in each] for each in dots] == [[], [True, True], []]
 
 
 def test_sentences_come_first(output, page):
@@ -211,28 +211,28 @@ def test_sentences_come_first(output, page):
     shown = html.unescape(page)
     (sentences,) = [one for _, one in comparison_sentences(output)]
     own = verdicts.summarize_models(output.quantities[0].found)
-    away = sentences
-    assert own.replace("\0", "\ufffd").replace("\u202e", "\ufffd") in shown
-    assert away.startswith(own)
-    places = [
-        shown.index(one) for one in (own[:60], "Gaps by phase", "A gap near zero", "Glossary</h2>")
-    ]
+    assert sentences.startswith(own)
+    stated = []
+    for finding in output.quantities[0].found:
+        sentence = verdicts.state_verdict(finding).text.replace("\0", "\ufffd")
+        stated.append(sentence.replace("\u202e", "\ufffd"))
+    order = (*stated, "Gaps by phase", "A gap near zero", "Glossary</h2>")
+    places = [shown.index(one) for one in order]
     assert places == sorted(places)
     assert "not a ranking" in shown
     keys = re.findall(r'<svg class="key"[^>]*><path[^>]*class="dot (g\d)"', page)
     assert set(keys) == {"g0", "g1"}
-    first = page[page.index('<table class="chart">') :]
+    first = page[page.index('<table class="chart') :]
     first = first[: first.index("</table>")]
     assert re.findall(r'<th scope="row" class="name".*?class="dot (g\d)', first)[:2] == ["g0", "g1"]
     assert "sortable" not in first  # nobody is ordered by value
-    assert "compared with" in first
+    assert ">reference</td>" in first
 
 
 def test_question_without_charts(output, page):
     """A question without charts has no section, and no link leads nowhere."""
     whole = [
-        replace(one, found=[each for each in one.found if each.slice_by == "all"])
-        for one in output.models
+        replace(one, found=[each for each in one.found if each.primary]) for one in output.models
     ]
     alone = render_comparison(replace(output, models=whole))
     assert ("Gaps by phase" in page, "Gaps by" in alone) == (True, False)
@@ -247,7 +247,7 @@ def test_many_models_on_the_page():
     made = render_comparison(comparison_of(names))
     text = html.unescape(made)
     assert "<h1>14 models compared</h1>" in text
-    (own,) = re.findall(r'<p class="said">([^<]+)</p>', text)
+    own, _ = re.findall(r'<p class="also">([^<]+)</p>', text)
     assert own.startswith("Of 14 models: ")
     assert "lab/" not in own
     assert all(f'<th scope="row">{one}</th>' in text for one in names)
@@ -281,7 +281,7 @@ def test_page_without_scripts(browser, report):
     shown = browser.run("document.body.innerText")
     for part in ("The answer", "minus ", "Gaps by phase", "side_by_side.csv"):
         assert part in shown
-    assert browser.run("document.querySelectorAll('.answer .strip .dot').length") == 2
+    assert browser.run("document.querySelectorAll('.summary .strip .dot').length") == 2
     assert browser.run("document.documentElement.scrollWidth") <= 794
 
 
@@ -324,3 +324,78 @@ def test_correlation_is_on_the_page():
     assert "0.790 (" in sentence
     assert "over 93 of stigmatized people" in sentence
     assert sentence in html.unescape(render_comparison(compared))
+
+
+def test_one_table_with_chips(output, page):
+    """The first table has a row a model with verdict, value, interval and n, and the difference with its verdict."""
+    (chart,) = summary_tables(output, [])
+    assert chart.heads[:2] == ("verdict", "points")
+    assert chart.heads[4].startswith("minus ")
+    question, (heading, (reference, other)) = next(iter(chart.parts)), [*chart.parts.items()][1]
+    assert "Does the model associate" in question
+    assert "women minus men" in heading or "minus other health" in heading
+    found = output.quantities[0].found
+    for row, finding in zip((reference, other), found, strict=True):
+        chip, value, interval, count, _ = (text for text, _ in row.cells)
+        assert claims.verdict_word(finding) in chip
+        assert value == numbers.finding_format(finding)(finding.estimate.value)
+        assert interval == numbers.format_interval(finding)
+        assert count == str(finding.estimate.n)
+    assert reference.cells[4][0] == "reference"
+    (difference,) = output.quantities[0].differences_by_model.values()
+    assert claims.verdict_word(difference) in other.cells[4][0]
+    assert numbers.finding_format(difference)(difference.estimate.value) in other.cells[4][0]
+    assert page.index('class="summary"') < page.index('class="answer"')
+
+
+def test_levels_of_single_pages(page):
+    """Gaps within each set of conditions, and means by group, stand side by side for all models."""
+    for title in ("Gaps within each set", "Gaps by phase", "Levels"):
+        assert f">{title}</h3>" in page
+    levels = page[page.index(">Levels</h3>") :]
+    levels = levels[: levels.index("</table>")]
+    assert levels.count("mean, female") == 2  # with mental-health and with other conditions
+    assert levels.count("<br><small>") == 2 * 2 * 3  # models, sets, groups
+
+
+def pair_rows(model, gaps):
+    """Scored rows of pairs with such gaps of women over men."""
+    rows = scored().drop_duplicates(["pair_id", "group"])
+    chosen = [*dict.fromkeys(rows["pair_id"])][: len(gaps)]
+    by_pair = dict(zip(chosen, gaps, strict=True))
+    rows = rows[rows["pair_id"].isin(chosen)]
+    women = 0.3 + rows["pair_id"].map(by_pair)
+    return rows.assign(model_id=model, score=women.where(rows["group"] == "female", 0.3))
+
+
+def moved_page(first, second):
+    """The page of two models, whose pairs have such gaps."""
+    compared = comparison_of(["a", "b"])
+    return compared.with_moved_pairs({"gendered_stigma": {"a": first, "b": second}})
+
+
+def test_pairs_that_moved_most():
+    """The ten pairs whose gap differs most between two models stand on the page, the largest first."""
+    gaps = [0.01 * number for number in range(12)]
+    moved_by = [0.0, *(0.02 * number * (-1) ** number for number in range(1, 12))]
+    others = [gap + step for gap, step in zip(gaps, moved_by, strict=True)]
+    first = pair_rows("a", gaps)
+    compared = moved_page(first, pair_rows("b", others))
+    pairs = compared.moved["gendered_stigma", "rq1"]
+    differences = [round(pair.difference, 6) for pair in pairs]
+    assert differences == [-22, 20, -18, 16, -14, 12, -10, 8, -6, 4]  # points
+    assert pairs[0].written == ("\N{MINUS SIGN}11.0", "+11.0", "\N{MINUS SIGN}22.0")
+    assert (pairs[0].model, pairs[0].compared, pairs[0].unit) == ("b", "women minus men", "points")
+    shown = render_comparison(compared)
+    assert "Pairs that moved most" in shown
+    assert shown.index(pairs[0].written[2]) < shown.index(pairs[9].written[2])
+
+
+def test_pairs_of_other_texts_do_not_move():
+    """Pairs with another text, without a text or with the same gap are not in the table."""
+    first = pair_rows("a", [0.1, 0.2])
+    second = pair_rows("b", [0.3, 0.2])
+    assert len(moved_page(first, second).moved["gendered_stigma", "rq1"]) == 1
+    assert moved_page(first, second.assign(text="other")).moved == {}
+    assert moved_page(first, second.drop(columns="text")).moved == {}
+    assert moved_page(first, first).moved == {}

@@ -554,7 +554,10 @@ def test_colours_of_means():
     (chart,) = slice_charts(EXPERIMENT, means)
     assert [label for _, label in chart.keys] == ["women", "men"]
     ((row,),) = chart.parts.values()
-    assert [cell for cell, _ in row.cells] == ["60.0 (55.0 to 65.0)", "80.0 (75.0 to 85.0)"]
+    assert [cell for cell, _ in row.cells] == [
+        "60.0<br><small>55.0 to 65.0</small>",
+        "80.0<br><small>75.0 to 85.0</small>",
+    ]
     assert [one.group for one in row.dots] == [0, 1]
     lost = replace(
         rate("paired_gap", 0.0, ""), slice_by="all", primary=True, verdict=claims.UNMEASURED

@@ -20,7 +20,13 @@ from swapbias.findings.terms import AS_PUBLISHED
 from swapbias.measures import Estimate
 from swapbias.report import safe_line
 from swapbias.runs import Results, read_run
-from swapbias.runs.compare import _columns, _scored_rows, _side_by_side, comparison_table
+from swapbias.runs.compare import (
+    _columns,
+    _scored_rows,
+    _side_by_side,
+    compare_runs,
+    comparison_table,
+)
 from tests.hub.shared_runs import GAP, MANIFEST, RQ1, UNDEFINED, on_disk
 
 COMMIT = "c0ffee" * 6 + "0000"
@@ -256,6 +262,17 @@ def test_differences_of_rows(tmp_path, monkeypatch):
     found, _ = differences(runs)
     assert {one.contrast for one in found} == {"m @ y - m @ x"}
     assert differences([runs[0], runs[0]])[0] == []  # a run given twice is one
+
+
+@pytest.mark.parametrize("credentialed", [False, True])
+def test_moved_pairs_without_credentialed(tmp_path, credentialed):
+    """Pairs that moved are shown with their texts, and never those of credentialed notes."""
+    runs = [read_run(on_disk(tmp_path / "b", "b", 0.3))]
+    runs.append(read_run(on_disk(tmp_path / "a", "a", 0.1, credentialed=credentialed)))
+    compared = compare_runs(runs)
+    assert bool(compared.moved) is not credentialed
+    for pair in compared.moved.get(("gendered_stigma", "rq1"), ()):
+        assert (pair.model, round(pair.difference, 6)) == ("a", -20)
 
 
 @pytest.mark.parametrize(

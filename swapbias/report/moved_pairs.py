@@ -1,0 +1,107 @@
+"""Pairs whose gap differs most between two models."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+from markupsafe import Markup
+
+from swapbias.report.finding_names import group_name
+from swapbias.report.numbers import unit_format
+from swapbias.report.page_pairs import mark_differences
+from swapbias.studies import Experiment
+
+MOST_MOVED = 10
+"""Pairs that are shown."""
+_EQUAL = 1e-9  # gaps that differ by less are the same
+_PROMPTS = ["pair_id", "text_first", "text_second"]  # the same in both models
+
+
+@dataclass(frozen=True, slots=True)
+class MovedPair:
+    """A pair of prompts with its gap in a model and in the reference."""
+
+    model: str
+    """The model that is compared with the reference."""
+    compared: str
+    """What a gap subtracts from what: ``women minus men``."""
+    texts: tuple[str, str]
+    """The prompts of both groups, the same text twice where one prompt scores both."""
+    gap: float
+    """The gap of the model, in the unit of the page."""
+    reference_gap: float
+    """The gap of the reference, in the same unit."""
+    written: tuple[str, str, str]
+    """The gap of the model, that of the reference, and the first minus the second, as the page writes them."""
+
+    unit: str = ""
+    """Unit of the written numbers."""
+
+    @property
+    def difference(self) -> float:
+        """Return the gap of the model minus that of the reference."""
+        return self.gap - self.reference_gap
+
+    @property
+    def marked(self) -> Sequence[Markup]:
+        """Return the different texts with marks where they differ."""
+        return mark_differences(self.texts)
+
+
+def largest_moves(
+    experiment: Experiment, rows_by_model: Mapping[str, pd.DataFrame], reference: str
+) -> list[MovedPair]:
+    """Return the ten pairs whose gap differs most between a model and the reference, the largest first.
+
+    Args:
+        experiment: the paired experiment in the unit of the scores.
+        rows_by_model: its scored rows with texts, by model; pairs with other texts are not compared.
+        reference: the model whose gaps are subtracted.
+    """
+    moved: list[MovedPair] = []
+    for contrast in experiment.gaps:
+        gaps = {model: _gaps_of_pairs(contrast, rows) for model, rows in rows_by_model.items()}
+        for model in gaps:
+            if model != reference:
+                moved += _moves(contrast, gaps[model], gaps[reference], model)
+    moved.sort(key=lambda pair: -abs(pair.difference))
+    return moved[:MOST_MOVED]
+
+
+def _gaps_of_pairs(contrast: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return pair, both texts and gap of the pairs of two groups, both of which have a score."""
+    sides = [contrast.compares.group, contrast.compares.reference]
+    rows = rows[rows["group"].isin(sides)]
+    by_side = rows.groupby(["pair_id", "group"], sort=False)
+    scores = by_side["score"].mean().unstack().reindex(columns=sides).dropna()
+    texts = by_side["text"].first().unstack().reindex(index=scores.index, columns=sides)
+    first, second = sides
+    columns = {
+        "text_first": texts[first],
+        "text_second": texts[second],
+        "gap": scores[first] - scores[second],
+    }
+    return pd.DataFrame(columns).rename_axis("pair_id").reset_index()
+
+
+def _moves(
+    contrast: Experiment, gaps: pd.DataFrame, reference_gaps: pd.DataFrame, model: str
+) -> list[MovedPair]:
+    """Return the pairs of a contrast that moved most between a model and the reference."""
+    both = gaps.merge(reference_gaps, on=_PROMPTS, suffixes=("", "_reference"))
+    both["difference"] = both["gap"] - both["gap_reference"]
+    both = both[both["difference"].abs() > _EQUAL]
+    both = both.sort_values("difference", key=lambda column: -column.abs(), kind="stable")
+    compares = contrast.compares
+    written = unit_format(compares.unit)
+    groups = [group_name(contrast, group) for group in (compares.group, compares.reference)]
+    columns = [*_PROMPTS[1:], "gap", "gap_reference", "difference"]
+    moved = []
+    for first, second, *values in both[columns].head(MOST_MOVED).itertuples(index=False):
+        gap, reference_gap = (written.scaled(value) for value in values[:2])
+        texts = (str(first), str(second))
+        shown = (written(values[0]), written(values[1]), written(values[2]))
+        moved.append(
+            MovedPair(model, " minus ".join(groups), texts, gap, reference_gap, shown, written.unit)
+        )
+    return moved
