@@ -70,6 +70,19 @@ def test_end_of_the_demonstration(shown):
     assert max(len(line) for line in out.splitlines() if line != report) <= 80
 
 
+def test_page_of_the_demonstration(shown):
+    """The page says of each model what was planted: 0.30 and nothing; no answer is not measured."""
+    folder, _ = shown
+    page = (folder / "run" / "report.html").read_text()
+    planted = page.split('<h2 id="planted">')[1].split("</section>")[0]
+    biased, unbiased = planted.split("<p><code>calibration-unbiased</code></p>")
+    heading = '<th scope="row">difference of gaps (female − male)</th>'
+    for part, size in ((biased, "0.30"), (unbiased, "0.00")):
+        row = part.split(heading)[1].split("</tr>")[0]
+        assert row.split('<td class="n">')[1].startswith(f"{size}<")
+    assert "Not measured" not in page.split('id="glossary"')[0]
+
+
 def test_demonstration_again(shown):
     """The same command again shows the same, and scores nothing."""
     folder, out = shown
