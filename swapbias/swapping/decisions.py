@@ -18,6 +18,7 @@ from swapbias.swapping.gendered import (
     REPLACED,
     STAYS,
     is_pronoun,
+    may_follow_alone,
     replacement_by_rules,
 )
 from swapbias.swapping.matches import Text
@@ -342,7 +343,11 @@ class Decider:
             & (signs[start + 1] >= first_lower)
             & (signs[start + 2] >= first_lower)
         )
-        is_between = self._is_her_or_his[term] & few_blanks_before & ~two_blanks_after
+        # A line or a cell may end there.
+        line_after = (
+            (signs[end] == ord("\n")) | (signs[end] == ord("\t")) | (signs[end] == ord("\r"))
+        )
+        is_between = self._is_her_or_his[term] & few_blanks_before & ~two_blanks_after & ~line_after
         is_inside = (start - first > 2) & (end + blank_after < last)
         between_words = np.flatnonzero(is_between & is_inside)
         low = np.maximum(first, start - _NEIGHBOUR_BYTES)
@@ -379,7 +384,7 @@ class Decider:
             return _pick(term, OBJECTS, odds > 0) if abs(odds) >= SURE else _UNSURE
         if self._context and term.choices in ALONE:
             # "his" before a noun is "her"; where it may stand alone ("a friend of his"), the context decides.
-            is_noun_next = following.isalpha() and following not in ("is", "was")
+            is_noun_next = following.isalpha() and not may_follow_alone(following)
             if is_noun_next and previous not in POSSESSED:
                 return _pick(term, ALONE, False)
             return _BY_CONTEXT

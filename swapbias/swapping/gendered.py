@@ -4,7 +4,14 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 
 from swapbias.studies import corpus_dir, read_table
-from swapbias.swapping.neighbours import first_word, is_past, last_word, partner
+from swapbias.swapping.neighbours import (
+    first_word,
+    is_past,
+    last_word,
+    line_ends,
+    partner,
+    word_kind,
+)
 from swapbias.swapping.rule_tables import pattern, rules, rules_by_word, word_list
 
 _NAME_ROWS = read_table(corpus_dir("gender_lexicon") / "names.csv", ("word", "group"))
@@ -55,6 +62,7 @@ FACTS: Mapping[str, Callable[[str, str, str], bool]] = {
     "partner": lambda term, before, after: bool(partner(before, after)),  # "her/his"
     "possessed": lambda term, before, after: last_word(before) in POSSESSED,
     "past": lambda term, before, after: is_past(first_word(after)),
+    "line_ends": lambda term, before, after: line_ends(before, after),
     "colon": lambda term, before, after: ":" in before[-4:],
     "onto_slash": lambda term, before, after: term[0] in "oO",  # "72y/oM"
     "bracketed": _is_bracketed,
@@ -105,3 +113,14 @@ def is_pronoun(before: str, after: str) -> bool:
         after: the text after it.
     """
     return replacement_by_rules("his_alone", before, after) == REPLACED
+
+
+def may_follow_alone(word: str) -> bool:
+    """Tell whether a word may stand behind "his" that stands alone: "but his hurts more".
+
+    Args:
+        word: the word behind "his" in lower case.
+    """
+    if word in ("is", "was") or word in word_list("alone_before"):
+        return True
+    return word.endswith("s") and "v" in word_kind(word)

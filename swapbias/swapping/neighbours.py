@@ -10,6 +10,7 @@ WINDOW = 100
 """Bytes on each side of a word that are looked at."""
 NEAR = 60
 """Characters of them that tell most."""
+_WRAPPED = 50  # characters: a shorter line before one that begins with a capital is no wrapped line
 _CLOSED = word_list("closed_words")
 # Verbs that take a person and a thing ("gave her solace"), and verbs that take a person who does something
 # ("helped her show"): after them a noun or a verb is no sign of "his".
@@ -145,3 +146,29 @@ def partner(before: str, after: str) -> str:
     if not alternative and before.rstrip().endswith(("/", "or")):
         alternative = pattern("partner_before").search(before)
     return alternative.group(1).lower() if alternative else ""
+
+
+def line_ends(before: str, after: str) -> bool:
+    """Tell whether a word is the last of its text, paragraph, list line or cell: no wrapped line goes on behind it.
+
+    >>> line_ends("RN spoke to ", "\\nLabs pending"), line_ends("She hurt ", "\\nleg")
+    (True, False)
+
+    Args:
+        before: the text before the word.
+        after: the text after it.
+    """
+    if pattern("cell_ends").match(after):
+        return True
+    following = pattern("next_line").match(after)
+    if not following:
+        return False
+    word = following[1]
+    if (
+        len(word) > 1
+        and word.istitle()
+        and (word.lower() in _kinds() or word_class(word.lower()) == "closed")
+    ):
+        return True
+    line = before.rpartition("\n")[2]
+    return len(line) < _WRAPPED and last_word(before) not in word_list("before_possessive")

@@ -6,6 +6,7 @@ from swapbias.swapping.neighbours import (
     NEAR,
     first_word,
     last_word,
+    line_ends,
     partner,
     second_word,
     verb_class,
@@ -35,6 +36,12 @@ _LETS = word_list("letting_verbs")
 _GIVEN = word_list("own_gifts")  # what is given is the giver's own: "gave her consent"
 # After "have her" they are verbs; a noun behind them makes them nouns too ("sleep study"), a closed word does not.
 _DOES = word_list("bare_verbs")
+# Words that open shorthand ("w/", "re:") and abbreviations ("Dr."): the text behind them decides.
+_SHORTHAND = word_list("after_her")
+_COMPLEMENTS = word_list("complements")
+_COMPLEMENT_VERBS = word_list("complement_verbs") | word_list("making_verb_forms")
+_ATTRIBUTES = word_list("attributes")
+_JOINS = word_list("joining_words")
 _OWN = frozenset({"hers", "ours", "theirs", "yours"})
 _COUNTS = frozenset("one two three four five six seven eight nine ten several some".split())  # noqa: SIM905
 
@@ -129,7 +136,10 @@ def log_odds_of_his(before: str, after: str) -> float:
         return _CERTAIN
     if alternative == "him":
         return -_CERTAIN
-    return in_context(last_word(before[-NEAR:]), after[:NEAR])
+    previous = last_word(before[-NEAR:])
+    if line_ends(before, after):
+        return by_words(previous, ".")
+    return in_context(previous, after[:NEAR])
 
 
 def _leads_on(previous: str, following: str) -> bool:
@@ -138,6 +148,24 @@ def _leads_on(previous: str, following: str) -> bool:
     if ends_like_adverb and following not in word_list("no_adverbs"):
         return True
     return previous in _LETS and following in _DOES
+
+
+def _is_doubtful(previous: str, following: str | None) -> bool:
+    """Tell whether the text behind two words may say that no noun follows, however sure these two make it."""
+    if not following:
+        return False
+    if following in _SHORTHAND or following in _COMPLEMENTS or following in _OPENS_PHRASE:
+        return True
+    return _may_complement(previous, following) or _leads_on(previous, following)
+
+
+def _may_complement(previous: str, following: str) -> bool:
+    """Tell whether a word may say how a person is: "found her unresponsive"."""
+    if following in _COMPLEMENTS:
+        return True
+    if previous not in _COMPLEMENT_VERBS or following in _ATTRIBUTES:
+        return False
+    return following in _PREDICATE or {*word_kind(following)} <= {"a", "r"}
 
 
 @lru_cache(maxsize=1 << 16)
@@ -161,7 +189,7 @@ def by_words(previous: str, following: str | None) -> float:
             return -SURE  # "gave her two units"
         if word_class(following) == "open" and following not in _GIVEN:
             odds -= _FED  # "gave her oral antibiotics"
-    if following in _OPENS_PHRASE or _leads_on(previous, following):
+    if _is_doubtful(previous, following):
         return max(-_LEFT_OPEN, min(odds, _LEFT_OPEN))  # however sure these two make it
     return odds
 
@@ -174,11 +202,31 @@ def in_context(previous: str, after: str) -> float:
         after: the text after the pronoun.
     """
     following = first_word(after)
+    shorthand = _by_shorthand(following, after)
+    if shorthand:
+        return shorthand
     odds = by_words(previous, following)
     if abs(odds) >= SURE:
         return odds
+    second = second_word(after)
+    if following and _may_complement(previous, following) and _closes(second):
+        return -_CERTAIN
     opens = bool(pattern("opens_quotation").match(after))
-    return odds + _by_second(previous, following, second_word(after), opens)
+    return odds + _by_second(previous, following, second, opens)
+
+
+def _by_shorthand(following: str | None, after: str) -> float:
+    """Return the log-odds of "his" before shorthand, a date or an abbreviation; 0 where none stands there."""
+    if following and following[0].isalpha() and following not in _SHORTHAND:
+        return 0.0
+    if pattern("shorthand").match(after):
+        return -_CERTAIN
+    return _CERTAIN if pattern("abbreviated_person").match(after) else 0.0
+
+
+def _closes(second: str | None) -> bool:
+    """Tell whether a word ends what is said of a person: the end, a sign, or a word that joins something else."""
+    return second is not None and (not second[:1].isalnum() or second in _JOINS)
 
 
 @lru_cache(maxsize=1 << 16)

@@ -27,7 +27,7 @@ from swapbias.swapping.rule_tables import DEMOGRAPHIC, GLUED
 from swapbias.swapping.table import COUNTED_BIRTHS, clinical_terms, kept_phrases, load_table
 
 MODES = ("swap", "neutralise")
-RULES = "8"
+RULES = "9"
 """Version of the rules, raised with any change that changes results."""
 _GENDERED = frozenset(
     {"he", "she", "they", "xe", "ze", "male", "female", "man", "woman", "men", "women", "mother"}
