@@ -179,6 +179,9 @@ def swap(
         str | None,
         ui.option("Column of the patient's gender [gender, else by the text].", metavar="COLUMN"),
     ] = None,
+    spans: Annotated[
+        str | None, ui.option("Column of labelled spans, moved along.", metavar="COLUMN")
+    ] = None,
     processes: Annotated[int, ui.option("Number of processes.")] = 1,
     split: Annotated[str | None, ui.option("Split of a Hub dataset that has several.")] = None,
     credentialed: Annotated[
@@ -232,6 +235,7 @@ def swap(
         plausible=plausible,
         max_doubt=max_doubt,
         resolver=model,
+        spans=spans,
     )
     engine = ui.engine_of(cluster, folder)
     with (

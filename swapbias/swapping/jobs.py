@@ -37,6 +37,7 @@ from swapbias.privacy import credentialed, why_credentialed, writing
 from swapbias.studies import tables
 from swapbias.swapping.cluster import LOCAL, Engine, Part, Work, Workers, result_of, worker_pool
 from swapbias.swapping.genders import check_genders
+from swapbias.swapping.label_spans import check_labels
 from swapbias.swapping.readers import (
     SWAP_MANIFEST,
     SWAPPED_ROWS,
@@ -47,7 +48,7 @@ from swapbias.swapping.readers import (
 )
 from swapbias.swapping.swap_job import Job
 from swapbias.swapping.swap_parts import cut_parts, made_ahead, write_planned_parts
-from swapbias.swapping.swapped_rows import Totals, by_count, schema_of, versions
+from swapbias.swapping.swapped_rows import SPAN_FIELDS, Totals, by_count, schema_of, versions
 from swapbias.swapping.swapper import Swapper
 
 PART_BYTES = 16 << 20
@@ -111,6 +112,7 @@ def swap_files(
     source = open_source(job.source, job.column, split=job.split)
     whose = job.whose or ("patient" if is_mimic(source) else "everyone")
     job = replace(job, whose=whose, gender=_gender_column(job, whose, source))
+    _check_spans(job, source)
     swapper = Swapper(job.table, whose=whose, spouses=job.spouses, resolver=job.resolver)
     credentialed_because = _why_credentialed(job, source)
     if credentialed_because:
@@ -192,6 +194,19 @@ def _gender_column(job: Job, whose: str, source: Source) -> str | None:
     return column
 
 
+def _check_spans(job: Job, source: Source) -> None:
+    """Refuse a column of labelled spans that holds none: UsageError."""
+    if job.spans is None:
+        return
+    if job.spans not in source.schema.names:
+        names = tables.shown_names(source.schema.names)
+        raise UsageError(
+            f"There is no column {job.spans!r}, there are {names}. Choose with --spans."
+        )
+    for batch, _ in islice(source.read(_PEEKED), 1):
+        check_labels(batch.column(job.spans).to_pylist(), job.spans)
+
+
 def _why_credentialed(job: Job, source: Source) -> str:
     """Return why the rows of a job may not be shared, empty where they may."""
     if job.credentialed:
@@ -228,6 +243,8 @@ def _settings(job: Job, source: Source, swapper: Swapper, reason: str) -> dict[s
         "credentialed_because": reason,
         "input": source.identity,
     }
+    if job.spans:
+        settings["spans"] = job.spans
     if job.whose == "patient":
         settings["whose"] = job.whose
         settings["spouses"] = job.spouses
@@ -321,7 +338,7 @@ def _write_part(
             schema,
             write_page_checksum=True,
             compression="zstd",
-            use_dictionary=others,
+            use_dictionary=[*others, *SPAN_FIELDS],
             write_statistics=others,
         ) as writer,
     ):

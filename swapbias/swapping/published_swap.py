@@ -6,13 +6,16 @@ After a description of github.com/gizemsogancioglu/gender-bias-mental-health@edf
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from swapbias.errors import UsageError
+from swapbias.swapping.changes import CHANGE, REASONS
 from swapbias.swapping.swapper import Swapped, Swapper
 
 _Rules = Sequence[tuple[str, str]]
@@ -92,18 +95,18 @@ class PublishedSwapper(Swapper):
             raise UsageError("The swap as published goes by the patient's gender. Give genders.")
         report = super().run(texts, mode, genders=genders)
         originals = texts.to_pylist() if isinstance(texts, pa.Array | pa.ChunkedArray) else texts
-        changed: list[str | None] = []
-        counts = []
-        for text, gender in zip(originals, genders or [None] * len(originals), strict=True):
-            new_text, count = _replace_words(text, _patterns_for(mode, gender))
-            changed.append(new_text)
-            counts.append(count)
+        changes = [
+            _changes(text, _patterns_for(mode, gender))
+            for text, gender in zip(originals, genders or [None] * len(originals), strict=True)
+        ]
+        changed = map(_changed, originals, changes)
         return replace(
             Swapped.unchanged(pa.chunked_array([pa.array(changed, pa.large_string())])),
-            replaced=np.array(counts, np.int32),
+            replaced=np.array(list(map(len, changes)), np.int32),
             specific=report.specific,
             specific_terms=report.specific_terms,
             sides=report.sides,
+            list_changes=lambda: pa.chunked_array([pa.array(changes, pa.list_(CHANGE))]),
         )
 
 
@@ -115,12 +118,26 @@ def _patterns_for(mode: str, gender: str | None) -> _Patterns:
     return _SWAPS["female" if is_female else "male"]
 
 
-def _replace_words(text: str | None, patterns: _Patterns) -> tuple[str | None, int]:
-    """Return a text after all replacements, and their number."""
-    if text is None:
-        return None, 0
-    total = 0
+def _changes(text: str | None, patterns: _Patterns) -> list[dict[str, Any]]:
+    """Return what the patterns change in a text, in order; of two that overlap the earlier pattern decides."""
+    changes: list[dict[str, Any]] = []
     for pattern, word in patterns:
-        text, count = pattern.subn(word, text)
-        total += count
-    return text, total
+        for match in pattern.finditer(text or ""):
+            start, end = match.span()
+            if not any(start < before["end"] and before["start"] < end for before in changes):
+                changes.append(
+                    {"start": start, "end": end, "old": match[0], "new": word, "reason": REASONS[0]}
+                )
+    return sorted(changes, key=itemgetter("start"))
+
+
+def _changed(text: str | None, changes: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return a text after its changes."""
+    if text is None:
+        return None
+    pieces = []
+    end = 0
+    for change in changes:
+        pieces += [text[end : change["start"]], change["new"]]
+        end = change["end"]
+    return "".join([*pieces, text[end:]])

@@ -38,3 +38,5 @@ class Job:
     """Leave out rows with a ``swapbias_doubt`` above it, 0 to 1; of ``augment`` their swapped version."""
     resolver: Resolver | None = None
     """The model that says whose each word is (see ``load_resolver``); None: the rules."""
+    spans: str | None = None
+    """Column of labelled spans in the texts, which are moved along (see ``label_spans``)."""

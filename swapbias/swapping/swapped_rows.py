@@ -12,6 +12,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError, listed
+from swapbias.swapping.changes import CHANGE
+from swapbias.swapping.label_spans import moved_labels
 from swapbias.swapping.readers import CREDENTIALED
 from swapbias.swapping.referents.words import REASONS
 from swapbias.swapping.swap_job import FILE_MODES, Job
@@ -20,6 +22,10 @@ from swapbias.swapping.table import gender_columns, other_gender
 
 COUNTED = ("swapbias_replaced", "swapbias_specific")
 """Columns of counts."""
+SPANS = "swapbias_spans"
+"""Column of what was changed, by the characters of the input's text."""
+SPAN_FIELDS = tuple(f"{SPANS}.list.element.{field.name}" for field in CHANGE)
+"""Its columns in Parquet."""
 COUNTED_OF_PATIENT = (*(f"swapbias_left_{reason}" for reason in REASONS), "swapbias_doubtful_words")
 """Columns of counts with ``whose="patient"``."""
 DOUBT = "swapbias_doubt"
@@ -100,9 +106,9 @@ def by_count(counts: Counter[str]) -> list[tuple[str, int]]:
 def schema_of(input_schema: pa.Schema, job: Job) -> pa.Schema:
     """Return the input's columns, then counts per input row, then what the mode adds, then ``credentialed``.
 
-    ``swapbias_replaced`` and ``swapbias_specific``, and for ``whose="patient"`` the words that stay by reason
-    (``swapbias_left_relative``, ...) and doubtful words, count in the input's text: both versions of a row carry the
-    same, as they do ``swapbias_doubt``. ``credentialed`` is true in every row, or not added.
+    ``swapbias_replaced``, ``swapbias_specific`` and ``swapbias_spans``, and for ``whose="patient"`` the words that
+    stay by reason (``swapbias_left_relative``, ...) and doubtful words, count in the input's text: both versions of a
+    row carry the same, as they do ``swapbias_doubt``. ``credentialed`` is true in every row, or not added.
 
     Args:
         input_schema: the schema of the rows that are read.
@@ -128,6 +134,7 @@ def schema_of(input_schema: pa.Schema, job: Job) -> pa.Schema:
 def _added_columns(job: Job) -> list[pa.Field]:
     """Return the columns that a job adds, without ``credentialed``."""
     added = [pa.field(name, pa.int32()) for name in COUNTED]
+    added.append(pa.field(SPANS, pa.list_(CHANGE)))
     if job.whose == "patient":
         added += [pa.field(name, pa.int32()) for name in COUNTED_OF_PATIENT]
         added.append(pa.field(DOUBT, pa.float64()))
@@ -157,6 +164,14 @@ def versions(
     is_replaced = swapped.replaced > 0
     if job.mode != "neutralise" and set(groups) == {"male", "female"}:
         changed |= _other_genders(batch, is_replaced)
+    if job.spans:
+        changed[job.spans] = moved_labels(
+            batch.column(job.spans),
+            first,
+            batch.column(job.column),
+            swapped.texts,
+            original[SPANS],
+        )
     wanted = is_replaced if job.mode == "pairs" else np.ones(len(batch), dtype=bool)
     is_doubtful = wanted & (swapped.doubt > job.max_doubt)
     is_implausible = np.zeros(len(batch), dtype=bool)
@@ -202,6 +217,7 @@ def _original_columns(batch: pa.RecordBatch, swapped: Swapped, job: Job) -> dict
     columns: dict[str, Any] = {
         name: pa.array(values) for name, values in zip(names, numbers, strict=True)
     }
+    columns[SPANS] = swapped.spans
     columns |= dict(zip(batch.schema.names, batch.columns, strict=True))
     if job.credentialed:
         columns[CREDENTIALED] = pa.repeat(True, len(batch))

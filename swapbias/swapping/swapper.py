@@ -3,9 +3,9 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from swapbias.errors import UsageError, listed
+from swapbias.swapping.changes import CHANGE, changes_of, no_changes
 from swapbias.swapping.decisions import Decider
 from swapbias.swapping.edits import Edits
 from swapbias.swapping.folding import Ints, padded
@@ -93,6 +94,17 @@ class Swapped:
     """Words of each whose decision is wrong by a chance of one in five, (n,)."""
     unread: NDArray[np.bool_]
     """Whether a resolver did not answer about a text so that it can be read: the rules decided, (n,)."""
+    list_changes: Callable[[], pa.ChunkedArray]
+    """Returns ``spans``, which few need."""
+
+    @property
+    def spans(self) -> pa.ChunkedArray:
+        """What was changed in each text, in order, as lists of {start, end, old, new, reason}, (n,).
+
+        ``start`` and ``end`` count characters of the old text. A reason is ``term``, ``alternatives`` ("he or she" is
+        "they") or ``agreement`` (a verb or an article).
+        """
+        return self.list_changes()
 
     @classmethod
     def unchanged(cls, texts: pa.ChunkedArray) -> "Swapped":
@@ -113,6 +125,7 @@ class Swapped:
             doubt=np.zeros(size),
             doubtful_words=np.zeros(size, np.int32),
             unread=np.zeros(size, bool),
+            list_changes=partial(no_changes, size),
         )
 
 
@@ -284,16 +297,20 @@ class Swapper:
         report = Swapped.unchanged(chunked)
         sides = sides_of(genders, len(chunked))
         chunks = []
+        all_edits = []
         first = 0
         for block, buffer, offsets in _blocks(chunked):
             rows = slice(first, first + len(block))
             first = rows.stop
             text, edits = self._decide(buffer, offsets, mode, sides[rows], rows, report)
             chunks.append(rebuild(block, text, edits))
+            all_edits.append(edits)
         changed = pa.chunked_array(chunks, type=pa.large_string())
         if not pa.types.is_null(chunked.type):
             changed = changed.cast(chunked.type)
-        return replace(report, texts=changed)
+        return replace(
+            report, texts=changed, list_changes=partial(_list_changes, chunked, all_edits)
+        )
 
     def _decide(
         self, buffer: bytes, offsets: Ints, mode: str, patients: Ints, rows: slice, report: Swapped
@@ -365,6 +382,13 @@ class Swapper:
         times = np.bincount(matches.term[is_clinical], minlength=1)
         for number in np.flatnonzero(times).tolist():
             report.specific_terms[self._names[number]] += int(times[number])
+
+
+def _list_changes(texts: pa.ChunkedArray, edits: Sequence[Edits]) -> pa.ChunkedArray:
+    """Return the changes of texts by the edits of each of their blocks, (n,)."""
+    blocks = zip(_blocks(texts), edits, strict=True)
+    lists = [changes_of(buffer, offsets, of_block) for (_, buffer, offsets), of_block in blocks]
+    return pa.chunked_array(lists, pa.list_(CHANGE))
 
 
 @cache  # once: later the piece would not be unmapped but come from what is kept
