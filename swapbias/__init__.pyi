@@ -1,3 +1,4 @@
+from .errors import StudyError as StudyError, UsageError as UsageError
 from .findings import Finding as Finding, disaggregate as disaggregate
 from .measures import (
     Estimate as Estimate,

@@ -17,11 +17,33 @@ from typing import Any, get_args, get_origin
 
 
 class UsageError(ValueError):
-    """The command or call cannot be carried out (unknown name, model that does not fit): exit code 2."""
+    """The command or call cannot be carried out (unknown name, model that does not fit): exit code 2.
+
+    >>> from swapbias import UsageError, load_study
+    >>> try:
+    ...     load_study("gendered_stima")
+    ... except UsageError as error:
+    ...     print(str(error).partition(". ")[2])
+    Did you mean gendered_stigma?
+    """
+
+
+class ArgumentError(UsageError, TypeError):
+    """A Python function has no argument of that name."""
 
 
 class StudyError(ValueError):
-    """Faults of a study of the user's own, each on a line of its own."""
+    """Faults of a study of the user's own, each on a line of its own.
+
+    >>> import pandas
+    >>> from swapbias import StudyError, open_study
+    >>> prompts = pandas.DataFrame({"text": ["She is here.", ""], "group": ["female", "male"]})
+    >>> try:
+    ...     open_study(prompts, reference="male")
+    ... except StudyError as error:
+    ...     print(error)
+    prompts.csv:3: column 'text' is blank, expected a value. Fill it in.
+    """
 
 
 class ServiceError(ValueError):
@@ -169,58 +191,6 @@ def extras_named() -> Iterator[None]:
         if name == "matplotlib":
             need("A figure", name)
         raise
-
-
-_ON_COMMAND_LINE = Event()
-_OPTION = re.compile(r"(?<![\w-])(?:--|-M )([a-z][a-z-]*)(?:=([^\s,;)]*[^\s,;).:]))?")
-_RESUME = re.compile(r"swapbias audit --resume (\S*[^\s.,;])")
-_ARGUMENTS = {"study": "studies"}  # whose names differ from those of their options
-
-
-@contextmanager
-def on_command_line() -> Iterator[None]:
-    """Run a command, whose errors name options."""
-    _ON_COMMAND_LINE.set()
-    try:
-        yield
-    finally:
-        _ON_COMMAND_LINE.clear()
-
-
-@contextmanager
-def arguments_named() -> Iterator[None]:
-    """Let errors raised inside name arguments of Python functions in place of options, except those of a command."""
-    try:
-        yield
-    except ValueError as error:
-        if len(error.args) == 1 and not _ON_COMMAND_LINE.is_set():
-            error.args = (in_python_words(str(error)),)
-        raise
-
-
-def in_python_words(sentence: str) -> str:
-    """Return a sentence about options of the command line as one about arguments of Python functions.
-
-    >>> in_python_words("Drop --base-url, or add --study NAME. Use -M scoring=log-odds or (-M max-tokens=200).")
-    "Drop base_url, or add studies NAME. Use scoring='log-odds' or (max_tokens=200)."
-
-    Args:
-        sentence: may name options; a resumed run becomes the same call.
-    """
-    return _OPTION.sub(_argument, _RESUME.sub(r"the same call and out=\1", sentence))
-
-
-def _argument(option: re.Match[str]) -> str:
-    """Return an option, with or without its value, as an argument of a Python function."""
-    name = _ARGUMENTS.get(option[1], option[1].replace("-", "_"))
-    return name if option[2] is None else f"{name}={_python_value(option[2])}"
-
-
-def _python_value(text: str) -> str:
-    """Return the value of a setting as Python writes it; capitals stand for what the user gives."""
-    if text.isupper() or text.replace(".", "", 1).isdecimal():
-        return text
-    return text.capitalize() if text in ("true", "false") else repr(text)
 
 
 def library_versions(names: Iterable[str]) -> dict[str, str]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from inspect import signature
 from itertools import chain
 from os import PathLike
 from pathlib import Path
@@ -17,12 +18,13 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from swapbias import findings, report, runs
-from swapbias.errors import ServiceError, UsageError, arguments_named, extras_named, listed, quoted
+from swapbias.errors import ServiceError, UsageError, extras_named, listed, quoted
 from swapbias.files import is_url, write_whole
 from swapbias.findings import Finding, findings_table, terms
 from swapbias.hub import find_run, own_study, study_names
 from swapbias.models import Scorer, load_scorer, progress as progress_bars
 from swapbias.privacy import for_owner_alone, is_credentialed
+from swapbias.public_calls import public_call
 from swapbias.runs import Results, Run
 from swapbias.studies import PLACEBO, Experiment, load_study
 from swapbias.swapping import Engine
@@ -36,7 +38,7 @@ Studies = str | PathLike[str] | Sequence[str | PathLike[str]] | None
 
 
 @extras_named()
-@arguments_named()
+@public_call
 def audit(
     model: Any = None,
     studies: Studies = (),
@@ -124,7 +126,15 @@ def audit(
         _refuse_settings_of_prompts(*texts, lexicon, unit, range, fixed, shared_fills=shared_fills)
     path = str(model) if isinstance(model, str | PathLike) else None
     settings = runs.settings_of(
-        path, names, options, kind=kind, limit=limit, seed=seed, margin=margin, wordings=wordings
+        path,
+        names,
+        options,
+        arguments=signature(audit).parameters,
+        kind=kind,
+        limit=limit,
+        seed=seed,
+        margin=margin,
+        wordings=wordings,
     )
     own_store = runs.StoreOptions(own_store=own_store).own_store
     if out is not None and not isinstance(out, str | PathLike):
@@ -250,7 +260,7 @@ class Audit:
     """Every finding."""
 
     @classmethod
-    @arguments_named()
+    @public_call
     def open(cls, folder: "str | PathLike[str]") -> "Audit":
         """Open a finished run of ``swapbias audit`` or of ``out=``.
 
@@ -276,7 +286,7 @@ class Audit:
         table = findings_table(findings.primary_findings(self.found))
         return table.reindex(columns=PRIMARY_COLUMNS)
 
-    @arguments_named()
+    @public_call
     def items(self, study: str) -> pd.DataFrame:
         """Return the scored prompts of a study of this audit.
 
@@ -296,7 +306,7 @@ class Audit:
             )
         return self.run.items(study)
 
-    @arguments_named()
+    @public_call
     def worst_pairs(self, study: str, n: int = 10) -> pd.DataFrame:
         """Return the pairs of a study with the largest ``gap`` (score - reference score).
 
@@ -324,7 +334,7 @@ class Audit:
         )
         return by_gap.head(n)
 
-    @arguments_named()
+    @public_call
     def report(self, path: "str | PathLike[str] | None" = None) -> Path:
         """Write the page of this audit, one HTML file without any external reference.
 
@@ -343,7 +353,7 @@ class Audit:
             write_whole(Path(path), page.read_bytes())
         return Path(path)
 
-    @arguments_named()
+    @public_call
     def assert_below(
         self,
         margin: float | None = None,
@@ -372,7 +382,7 @@ class Audit:
         if wrong:
             raise AssertionError(" ".join(report.describe_check(check) for check in wrong))
 
-    @arguments_named()
+    @public_call
     def compare(self, other: "Audit | str | PathLike[str]") -> pd.DataFrame:
         """Return differences between the models of two audits, paired by prompt.
 

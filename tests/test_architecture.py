@@ -22,6 +22,7 @@ from tests.conftest import ROOT
 ROOMS = {
     "swapbias": set(),
     "errors": set(),
+    "public_calls": set(),
     "registry": set(),
     "files": {"filelock", "platformdirs"},
     "hub_http": set(),

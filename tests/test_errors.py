@@ -9,7 +9,8 @@ import pytest
 
 import swapbias
 from swapbias import cli, errors
-from swapbias.errors import contributed_fault, in_python_words
+from swapbias.errors import contributed_fault
+from swapbias.public_calls import in_python_words
 from tests.conftest import ROOT
 
 LEFT = re.compile(r"(?<![\w-])--[a-z]|(?<!\w)-M\b|swapbias audit --")

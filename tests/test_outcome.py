@@ -284,7 +284,7 @@ def test_scikit_learn_pipeline():
     [
         (3, {}, "A int cannot be audited. Give a Hub id"),
         (torch.nn.Linear(2, 2), {}, "A Linear cannot be audited"),
-        (planted, {"batchsize": 3}, "Unknown option 'batchsize'. Did you mean batch_size"),
+        (planted, {"batchsize": 3}, "audit has no argument batchsize. Did you mean batch_size"),
         (planted, {"tokenizer": 1}, "tokenizer is of transformers models"),
         (planted, {"margin": 5}, "margin is 5.0, expected a number from 0 to 1"),
         (

@@ -103,3 +103,64 @@ def test_types_of_user_code(tmp_path):
     )
     assert re.findall(r'Revealed type is "(?:builtins\.)?(\w+)"', done.stdout) == ["float", "float"]
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+PUBLIC_CALLS = [
+    *(name for name in dir(swapbias) if inspect.isfunction(getattr(swapbias, name))),
+    *(
+        f"Audit.{name}"
+        for name, member in inspect.getmembers(swapbias.Audit, inspect.isroutine)
+        if not name.startswith("_")
+    ),
+]
+
+
+def public_call(path):
+    """A public function, or a method of an audit."""
+    thing = swapbias
+    for name in path.split("."):
+        thing = getattr(thing, name)
+    return thing
+
+
+@pytest.mark.parametrize("path", PUBLIC_CALLS)
+def test_unknown_argument_gets_the_nearest(path):
+    """An argument that no public function has is refused with the nearest that there is."""
+    call = public_call(path)
+    *_, last = inspect.signature(call).parameters
+    if path == "audit":
+        last = "studies"
+    with pytest.raises(swapbias.UsageError) as refused:
+        call(**{f"{last}x": 1})
+    assert str(refused.value) == f"{path} has no argument {last}x. Did you mean {last}?"
+
+
+def test_misspelled_study():
+    """An audit names the argument that was meant, also one of its settings, and where all are."""
+    cases = {
+        "studdy": "studies",
+        "outt": "out",
+        "batchsize": "batch_size",
+        "tokeniser": "tokenizer",
+    }
+    for name, meant in cases.items():
+        with pytest.raises(swapbias.UsageError, match=f"argument {name}[.] Did you mean {meant}"):
+            swapbias.audit("vader", progress=False, **{name: 1})
+    with pytest.raises(swapbias.UsageError, match=r"no argument zzz\. See swapbias help settings"):
+        swapbias.audit("vader", progress=False, zzz=1)
+
+
+def test_unknown_argument_is_a_type_error():
+    """Python's own kind of error for a wrong argument catches it too."""
+    with pytest.raises(TypeError):
+        swapbias.load_study(nam="gendered_stigma")
+
+
+def test_arguments_have_a_line_each():
+    """The docstring of a public function explains each argument on lines of its own."""
+    for path in PUBLIC_CALLS:
+        call = public_call(path)
+        names = [name for name in inspect.signature(call).parameters if name != "self"]
+        section = inspect.getdoc(call).partition("Args:\n")[2]
+        explained = re.findall(r"^    (\w+): ", section.partition("\n\n")[0], re.MULTILINE)
+        assert explained == names, path

@@ -253,8 +253,8 @@ PYTHON = [
         {"positive_label": {"a": 1}},
         "positive_label is {'a': 1}, expected a text or a list of texts.",
     ),
-    ({"batchsize": 3}, "Unknown option 'batchsize'. Did you mean batch_size?"),
-    ({"max-tokens": 3}, "Unknown option 'max-tokens'. Did you mean max_tokens?"),
+    ({"batchsize": 3}, "audit has no argument batchsize. Did you mean batch_size?"),
+    ({"max-tokens": 3}, "audit has no argument max-tokens. Did you mean max_tokens?"),
     ({"studies": 3}, "studies is 3, expected a name, a folder, or a list of them. Change studies."),
     (
         {"studies": [3]},
@@ -263,7 +263,7 @@ PYTHON = [
     ({"out": 3}, "out is 3, expected a folder or a place in a store. Change out."),
     ({"engine": 3}, "engine is 3, expected a text. Change engine."),
     ({"own_store": "yes"}, "own_store is 'yes', expected true or false. Change own_store."),
-    ({"embeddings": "a"}, "Unknown option 'embeddings'. Did you mean embedding?"),
+    ({"embeddings": "a"}, "audit has no argument embeddings. Did you mean embedding?"),
     (
         {"batch_size": 0, "dtype": "x"},
         "Unknown dtype 'x': expected float32, bfloat16, float16, auto.\nbatch_size",

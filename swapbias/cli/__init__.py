@@ -39,10 +39,10 @@ from swapbias.errors import (
     extras_named,
     forget_notes,
     log_traceback,
-    on_command_line,
     safe_message,
 )
 from swapbias.models import SettingsError
+from swapbias.public_calls import on_command_line
 
 _COLLECT_AFTER = 100_000  # torch and transformers bring a million objects that stay: not to look at them each time
 

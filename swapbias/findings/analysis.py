@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from swapbias.errors import arguments_named, listed
+from swapbias.errors import listed
 from swapbias.findings.context import Context
 from swapbias.findings.decision import share_of_margin, with_verdicts
 from swapbias.findings.families import corrected_for_questions, corrected_for_rows
@@ -37,6 +37,7 @@ from swapbias.findings.mean_findings import (
 from swapbias.findings.scored_rows import UNANSWERED_SCORES, one_per_prompt, split_rows
 from swapbias.findings.sensitivity import with_sensitivity
 from swapbias.findings.terms import ALL, ALL_GAPS
+from swapbias.public_calls import public_call
 from swapbias.studies import (
     JUDGED,
     PLACEBO,
@@ -55,7 +56,7 @@ _TEXT_COLUMNS = ("text", "candidates", "lexicon", "answer", "top_tokens")
 _ALL = Slice("", "all")
 
 
-@arguments_named()
+@public_call
 def disaggregate(
     scores: "Dataset | pd.DataFrame",
     study: Study | str,

@@ -152,6 +152,7 @@ def shipped() -> dict[str, Path]:
         "answer_text": room / "studies/answer_text.py",
         "answers": room / "studies/answers.py",
         "errors": room / "errors.py",
+        "public_calls": room / "public_calls.py",
         "registry": room / "registry.py",
         _COMPARISONS: room / _DOOR / _COMPARISONS / "__init__.py",
     }

@@ -21,6 +21,7 @@ from swapbias.measures.estimate import (
 )
 from swapbias.measures.gaps import paired_gap
 from swapbias.measures.spreads import mean_of
+from swapbias.public_calls import public_call
 
 CLASSES = ("correct", "incorrect", "unsure", "other")
 SAID = "said_"  # before a class: the column that holds 1 where the tolerant parser gives it
@@ -42,6 +43,7 @@ class AnswerBias:
     """By side and class of answer, 0 to 1; those of a side sum to 1."""
 
 
+@public_call
 def answer_bias(
     classes: Sequence[str | None],
     sides: Sequence[str],

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from swapbias.measures.estimate import ClusterIds, Estimate, Floats, Ids, by_group, known_ids
 from swapbias.measures.group_scores import GroupScores, Omnibus
+from swapbias.public_calls import public_call
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,7 @@ class Factorial:
     """By term (``gender x race``) the test whether any of its effects is not 0."""
 
 
+@public_call
 def factorial(
     scores: ArrayLike,
     levels: Mapping[str, Sequence[str]],

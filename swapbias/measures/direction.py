@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from swapbias.measures.estimate import Estimate, Floats
 from swapbias.measures.intervals import CONFIDENCE, t_ends
 from swapbias.measures.spreads import mean_of, spread_of
+from swapbias.public_calls import public_call
 
 WITHOUT_PAIR = "without_pair_"
 """Before a number: the column of cosines with the direction without that pair."""
@@ -120,6 +121,7 @@ def random_cosine(dimensions: int) -> float:
     return math.exp(logs[0] - logs[1]) / math.sqrt(math.pi)
 
 
+@public_call
 def direct_bias(words: ArrayLike, female: ArrayLike, male: ArrayLike) -> DirectBias:
     """Direct bias of words: mean |cosine| to the gender direction (DB with c = 1; Bolukbasi et al. 2016).
 

@@ -23,6 +23,7 @@ from swapbias.measures.estimate import (
 from swapbias.measures.group_scores import GroupScores, Omnibus
 from swapbias.measures.intervals import CONFIDENCE, t_ends, t_p, t_reach
 from swapbias.measures.spreads import pooled_spread, spread_of
+from swapbias.public_calls import public_call
 
 # Weights of the two means; ``two_groups`` puts the reference second.
 _OTHER_MINUS_REFERENCE = np.array([1.0, -1.0])
@@ -30,6 +31,7 @@ _OTHER_MINUS_REFERENCE = np.array([1.0, -1.0])
 _MOST_LOG = 700.0
 
 
+@public_call
 def paired_gap(
     scores: ArrayLike,
     groups: Sequence[str],
@@ -66,6 +68,7 @@ def paired_gap(
     )
 
 
+@public_call
 def group_gap(
     scores: ArrayLike,
     groups: Sequence[str],
@@ -119,6 +122,7 @@ def group_gap(
     )
 
 
+@public_call
 def selection_rate(
     selected: ArrayLike,
     groups: Sequence[str],
@@ -227,6 +231,7 @@ def _with_log_inference(
     )
 
 
+@public_call
 def mean_score(
     scores: ArrayLike, *, cluster_ids: ClusterIds = None, weights: ArrayLike | None = None
 ) -> Estimate:
@@ -252,6 +257,7 @@ def mean_score(
     return replace(estimate, p_value=math.nan, effect_size=math.nan, test="none", independent=0)
 
 
+@public_call
 def correlation(x: ArrayLike, y: ArrayLike, *, method: str = "pearson") -> Estimate:
     """Correlation of two numbers known for the same units.
 
@@ -302,6 +308,7 @@ def correlation(x: ArrayLike, y: ArrayLike, *, method: str = "pearson") -> Estim
     return replace(estimate, ci_low=math.tanh(z - half), ci_high=math.tanh(z + half))
 
 
+@public_call
 def omnibus(
     scores: ArrayLike,
     groups: Sequence[str],

@@ -8,6 +8,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from swapbias.measures.estimate import Estimate, Floats
+from swapbias.public_calls import public_call
 
 CONFIDENCE = 0.95
 """Coverage of an interval where no other is wanted."""
@@ -164,6 +165,7 @@ def equal_units_needed(margin: float, gap: float = 0.0, *, level: float = 0.025)
     return math.inf if math.isinf(needed) else math.floor(needed) + 1
 
 
+@public_call
 def adjust(p_values: ArrayLike, method: str = "holm") -> Floats:
     """p-values corrected over their family by ``holm`` or ``bonferroni``; NaN is no test and stays NaN.
 

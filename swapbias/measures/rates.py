@@ -24,10 +24,12 @@ from swapbias.measures.estimate import (
 from swapbias.measures.intervals import CONFIDENCE
 from swapbias.measures.random_factors import factor_codes
 from swapbias.measures.share_intervals import column_shares, divide, share_of_rows, share_sum
+from swapbias.public_calls import public_call
 
 _MINUS_REFERENCE = (1.0, -1.0)  # weights of a group and its reference
 
 
+@public_call
 def share_above(scores: ArrayLike, *, threshold: float = 0.5) -> Estimate:
     """Share of scores strictly above a threshold, 0 to 1, with Wilson's interval; nothing is tested.
 
@@ -80,6 +82,7 @@ class Flips:
     """The group with more positives; "" for a tie."""
 
 
+@public_call
 def flip_rate(
     answers: ArrayLike,
     groups: Sequence[str],
@@ -180,6 +183,7 @@ class RateRatio:
     """The group with the larger rate; "" where they are equal or undefined."""
 
 
+@public_call
 def rate_ratio(
     answers: ArrayLike,
     labels: ArrayLike,
@@ -300,6 +304,7 @@ def macro_f1(
     )
 
 
+@public_call
 def uar(
     predicted: Sequence[str],
     truth: Sequence[str],

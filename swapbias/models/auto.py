@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from swapbias import hub_http
-from swapbias.errors import UsageError, arguments_named, extras_named, listed, quoted
+from swapbias.errors import UsageError, extras_named, listed, quoted
 from swapbias.files import is_there
 from swapbias.models import base, formats, model_config, model_names, model_pins, wrappers
 from swapbias.models.base import LoadOptions, Request
 from swapbias.models.kind import Kind, imported
 from swapbias.models.scorer import Scorer
 from swapbias.models.text_kinds import CAUSAL, CLASSIFIER
+from swapbias.public_calls import public_call
 from swapbias.registry import Registry
 
 # A kind is one file and one line here, or an entry point of another distribution.
@@ -69,7 +70,7 @@ def model_kinds() -> tuple[str, ...]:
 
 
 @extras_named()
-@arguments_named()
+@public_call
 def load_scorer(
     model: Any,
     *,

@@ -9,14 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
 from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from swapbias.errors import (
-    UsageError,
-    arguments_named,
-    did_you_mean,
-    expected_value,
-    listed,
-    quoted,
-)
+from swapbias.errors import UsageError, did_you_mean, expected_value, listed, quoted
+from swapbias.public_calls import arguments_named
 
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 """Of every class of settings: ``@dataclass(frozen=True, kw_only=True, config=STRICT)`` of pydantic."""

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from swapbias import files
-from swapbias.errors import UsageError, arguments_named
+from swapbias.errors import UsageError
 from swapbias.findings import terms
 from swapbias.models import Progress, Scored, Scorer, checked_scores, progress
+from swapbias.public_calls import public_call
 from swapbias.runs.kept_studies import STUDIES, open_kept_studies
 from swapbias.runs.same_inputs import find_same_inputs, without_same_inputs
 from swapbias.studies import catalogue, load_corpus
@@ -256,7 +257,7 @@ def take_frame(table: pa.Table) -> "pd.DataFrame":
     return table.to_pandas(self_destruct=True)
 
 
-@arguments_named()
+@public_call
 def score_prompts(
     prompts: "Dataset", scorer: Scorer, *, on_progress: Progress = progress.silent
 ) -> "Dataset":

@@ -1,6 +1,6 @@
 """The settings of an audit, as one object, from a command, a call, a file or a manifest."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, time
 from os import PathLike
@@ -25,6 +25,7 @@ from swapbias.models import (
     options as model_options,
 )
 from swapbias.models.chat import ChatOptions
+from swapbias.public_calls import unknown_argument
 from swapbias.swapping import Engine
 
 
@@ -141,7 +142,12 @@ def _saved_names(options_class: Any) -> list[str]:
 
 
 def settings_of(
-    model: str | None, studies: Sequence[str], options: Mapping[str, Any], **more: Any
+    model: str | None,
+    studies: Sequence[str],
+    options: Mapping[str, Any],
+    *,
+    arguments: Iterable[str] = (),
+    **more: Any,
 ) -> Settings:
     """Return the settings of a command or a call, places of this machine absolute.
 
@@ -149,7 +155,8 @@ def settings_of(
         model: what is audited; None: the models that experiments read by default.
         studies: names.
         options: settings by their names on the command line, as Python writes them.
-        more: further ones.
+        arguments: names of further arguments, one of which may be meant by an unknown name.
+        more: further settings.
 
     Raises:
         SettingsError: unknown names and values that do not fit.
@@ -167,8 +174,9 @@ def settings_of(
             options_class, setting = owners[name]
             values[options_class][setting.name] = _absolute(_as_several(value, setting), setting)
         else:
-            near = did_you_mean(name, list(owners)) or " See swapbias help settings."
-            message = f"Unknown option {quoted(name)}.{near}"
+            message = unknown_argument(
+                "audit", name, [*arguments, *owners], "swapbias help settings"
+            )
             faults.append(Fault(name, value, None, (), message=message))
     own_settings = {setting.name: setting for setting in Settings.settings()}
     values[Settings]["model"] = _absolute(model, own_settings["model"])

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from string import ascii_uppercase
 
 from swapbias.errors import UsageError, listed
+from swapbias.public_calls import public_call
 from swapbias.studies.answer_reasons import explains, leads_up, words_of_prompt
 from swapbias.studies.answer_text import LEAD, plain_text, plural_of, without_edges, words_in
 
@@ -72,6 +73,7 @@ _ANSWERS_YET = re.compile(
 )
 
 
+@public_call
 def read_answer(
     answer: str | None,
     options: Sequence[str],

@@ -8,7 +8,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from swapbias.errors import UsageError, arguments_named, first_line, listed, unknown_name
+from swapbias.errors import UsageError, first_line, listed, unknown_name
+from swapbias.public_calls import public_call
 from swapbias.studies.chats import MESSAGES, text_of
 from swapbias.studies.corpus import Config, Corpus
 from swapbias.studies.corpus_file import corpus_declaration
@@ -41,6 +42,7 @@ def register(corpus: Corpus) -> None:
     load_lexicon.cache_clear()
 
 
+@public_call
 def load_corpus(name: str) -> Corpus:
     """Return the corpus of that name: one of the user's own, of the package, or of another distribution.
 
@@ -73,6 +75,7 @@ def studies() -> list[str]:
     return [name for name in corpora() if (corpus_dir(name) / STUDY_FILE).is_file()]
 
 
+@public_call
 def load_study(name: str) -> Study:
     """Return the study of that name.
 
@@ -190,6 +193,7 @@ def metrics() -> list[str]:
     return sorted(path.name for path in Path(str(files("swapbias.metrics"))).glob("[a-z]*"))
 
 
+@public_call
 def metric_path(name: str) -> str:
     """Return the folder of an evaluate module, for ``evaluate.load``.
 
@@ -297,7 +301,7 @@ def _unpublished(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**row, "text": text, "candidates": candidates}
 
 
-@arguments_named()
+@public_call
 def load_prompts(
     corpus: str, config: str | None = None, *, data: "str | PathLike[str] | None" = None
 ) -> "Dataset":
@@ -310,7 +314,8 @@ def load_prompts(
             folder (``SWAPBIAS_CACHE``), readable by your account alone, and read again once they change.
 
     Raises:
-        UsageError: an unknown name, or no notes there. ValueError: a broken table.
+        UsageError: an unknown name, or no notes there.
+        ValueError: a broken table.
 
     >>> prompts = load_prompts("occupation_sentiment", "sentences")
     >>> prompts.num_rows, prompts[0]["text"], prompts[0]["group"]
@@ -356,6 +361,7 @@ def config_features(config: Config) -> "Features":
 
 
 @cache
+@public_call
 def load_lexicon(name: str) -> Lexicon:
     """Read a lexicon.
 

@@ -106,7 +106,9 @@ def swap_files(
 
     Raises:
         UsageError: no such input, column, table or mode; ``out`` complete or begun otherwise; credentialed rows and
-            ``uploaded_to``. ValueError: an input that cannot be read. OSError: ``out`` cannot be written.
+            ``uploaded_to``.
+        ValueError: an input that cannot be read.
+        OSError: ``out`` cannot be written.
     """
     _check_workers(job, processes, batch_rows, engine)
     source = open_source(job.source, job.column, split=job.split)

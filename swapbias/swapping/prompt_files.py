@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pyarrow.types as kinds
 
 from swapbias.errors import UsageError, notes_read
+from swapbias.public_calls import public_call
 from swapbias.studies import Study, chats, own
 from swapbias.studies.own import factors, own_files, own_study, ranges
 from swapbias.swapping.readers import (
@@ -26,6 +27,7 @@ _SWAP_PREFIX = "swapbias_"  # of columns that a swap adds to say what it did
 _WITH_LISTS = ("candidates", chats.MESSAGES)  # columns whose cells may be lists
 
 
+@public_call
 def open_study(
     source: Any,
     *,

@@ -74,8 +74,8 @@ def load_resolver(name: str, load: LoadOptions | None = None, **settings: Any) -
         settings: settings of ``ChatOptions`` (``base_url``).
 
     Raises:
-        UsageError: no key, a service that is not reached safely, a classifier of other classes. ValueError: no such
-            model.
+        UsageError: no key, a service that is not reached safely, a classifier of other classes.
+        ValueError: no such model.
     """
     load = load or LoadOptions()
     if name.startswith(CHAT):

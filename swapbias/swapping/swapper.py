@@ -284,7 +284,8 @@ class Swapper:
                 Without effect where ``whose`` is ``everyone``.
 
         Raises:
-            UsageError: an unknown mode. ValueError: texts that are no strings, or not as many genders as texts.
+            UsageError: an unknown mode.
+            ValueError: texts that are no strings, or not as many genders as texts.
         """
         if mode not in MODES:
             raise UsageError(f"Unknown mode {mode!r}: expected {' or '.join(MODES)}.")

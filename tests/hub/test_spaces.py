@@ -35,6 +35,7 @@ SHIPPED = {
     "answer_text.py",
     "answers.py",
     "errors.py",
+    "public_calls.py",
     "measures.py",
     "registry.py",
     "comparisons.py",

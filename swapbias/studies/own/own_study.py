@@ -7,8 +7,9 @@ from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from swapbias.errors import UsageError, arguments_named, unknown_name
+from swapbias.errors import UsageError, unknown_name
 from swapbias.files import LOCK, locked, write_whole
+from swapbias.public_calls import public_call
 from swapbias.studies.catalogue import load_study, register
 from swapbias.studies.corpus import Corpus
 from swapbias.studies.experiment import Study
@@ -25,7 +26,7 @@ EXAMPLES = {"slots": "example", "ranking": "example_ranking"}  # folders of new 
 _log = logging.getLogger("swapbias")
 
 
-@arguments_named()
+@public_call
 def open_study(
     source: Any,
     *,
