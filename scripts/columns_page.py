@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from swapbias.findings import Finding
+from swapbias.findings.analysis import PRIMARY_COLUMNS
 from swapbias.measures import Estimate
-from swapbias.outcome import PRIMARY_COLUMNS
 from swapbias.studies.prompt import field_meanings
 from swapbias.studies.published import Published
 

@@ -2,11 +2,10 @@
 
 import logging
 import shutil
-import sys
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from inspect import signature
@@ -30,10 +29,6 @@ from swapbias.studies import PLACEBO, Experiment, load_study
 from swapbias.swapping import Engine
 
 _log = logging.getLogger("swapbias")
-PRIMARY_COLUMNS = [
-    "model_id", "study", "experiment", "slice_value", "contrast",
-    "value", "ci_low", "ci_high", "n", "verdict",
-]  # fmt: skip
 Studies = str | PathLike[str] | Sequence[str | PathLike[str]] | None
 
 
@@ -283,8 +278,7 @@ class Audit:
 
         All columns of these rows are ``run.findings.query("primary")``.
         """
-        table = findings_table(findings.primary_findings(self.found))
-        return table.reindex(columns=PRIMARY_COLUMNS)
+        return findings_table(findings.primary_findings(self.found), short=True)
 
     @public_call
     def items(self, study: str) -> pd.DataFrame:
@@ -450,14 +444,6 @@ def _pair_scores(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _start_with_bars(settings: Any, folder: Path, *, show_bars: bool, **options: Any) -> Any:
-    """Start an audit, with bars on a terminal or in a notebook."""
-    stream = sys.stderr
-    if not stream.isatty() and "ipykernel" in sys.modules:
-        stream = sys.stdout  # a notebook shows stderr as errors
-    elif not stream.isatty():
-        show_bars = False
-    if not show_bars:
-        return runs.start(settings, folder, say=_log.info, bar=progress_bars.no_bar, **options)
-    with closing(progress_bars.BarLine(stream)) as line:
-        say = partial(line.say_above, _log.info)
-        return runs.start(settings, folder, say=say, bar=line.begin, **options)
+    """Start an audit, with bars where somebody sees them."""
+    with progress_bars.watched_bars(_log.info, show_bars=show_bars) as (say, bar):
+        return runs.start(settings, folder, say=say, bar=bar, **options)

@@ -277,10 +277,18 @@ def _contrast_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding
     yield from omnibus_findings(context, rows, ALL_GAPS)
 
 
-def findings_table(findings: Iterable[Finding]) -> pd.DataFrame:
+PRIMARY_COLUMNS = [
+    "model_id", "study", "experiment", "slice_value", "contrast",
+    "value", "ci_low", "ci_high", "n", "verdict",
+]  # fmt: skip
+
+
+def findings_table(findings: Iterable[Finding], *, short: bool = False) -> pd.DataFrame:
     """Return findings as one long table, one row each.
 
     Args:
         findings: the findings of any studies and models.
+        short: with the columns read most instead of all.
     """
-    return pd.DataFrame([finding.row() for finding in findings])
+    table = pd.DataFrame([finding.row() for finding in findings])
+    return table.reindex(columns=PRIMARY_COLUMNS) if short else table

@@ -2,8 +2,10 @@
 
 import math
 import shutil
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from threading import RLock
@@ -206,6 +208,29 @@ class BarLine:
             self.stream.write(f"\r{''.ljust(self._width)}\r")
             self.stream.flush()
             self._width = 0
+
+
+@contextmanager
+def watched_bars(say: Say, *, show_bars: bool = True) -> Iterator[tuple[Say, Bar]]:
+    """Draw bars on a terminal or in a notebook while a block runs; elsewhere none are drawn.
+
+    Args:
+        say: says a sentence.
+        show_bars: draw them.
+
+    Returns:
+        What says a sentence above the bars, and what begins a bar.
+    """
+    stream = sys.stderr
+    if not stream.isatty() and "ipykernel" in sys.modules:
+        stream = sys.stdout  # a notebook shows stderr as errors
+    elif not stream.isatty():
+        show_bars = False
+    if not show_bars:
+        yield say, no_bar
+        return
+    with closing(BarLine(stream)) as line:
+        yield partial(line.say_above, say), line.begin
 
 
 def _duration(seconds: float) -> str:
