@@ -88,6 +88,7 @@ def table_rows(
         header_faults: says what is wrong with the header.
         optional: columns that may be blank.
         delimiter: the letter between cells.
+        skips_blanks: leave out blanks behind it.
 
     Yields:
         The line of each row, its cells by column, and sentences on what is wrong with it.
@@ -151,7 +152,7 @@ def wordings(
 
 
 def strict_rows(
-    name: str, handle: Iterable[str], *, delimiter: str = ","
+    name: str, handle: Iterable[str], *, delimiter: str = ",", skips_blanks: bool = False
 ) -> Iterator[tuple[int, list[str]]]:
     """Read the rows of a CSV text.
 
@@ -166,7 +167,7 @@ def strict_rows(
     Raises:
         ValueError: the quotes of a row are wrong, or a cell is too long.
     """
-    reader = csv.reader(handle, delimiter=delimiter, strict=True)
+    reader = csv.reader(handle, delimiter=delimiter, skipinitialspace=skips_blanks, strict=True)
     row = 1
     line = 1
     try:

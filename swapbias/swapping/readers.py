@@ -224,6 +224,7 @@ def _with_text(schema: pa.Schema, column: str | None) -> pa.Schema:
     if column is not None and column not in schema.names:
         names = tables.shown_names(schema.names)
         raise UsageError(f"There is no column {column!r}, there are {names}. Choose with --column.")
+    schema = pa.schema([pa.field(field.name, _plain(field.type)) for field in schema])
     for index, field in enumerate(schema):
         kind = field.type
         is_category = kinds.is_dictionary(kind)
@@ -239,6 +240,21 @@ def _with_text(schema: pa.Schema, column: str | None) -> pa.Schema:
         if is_text and (is_category or is_other_text):
             schema = schema.set(index, pa.field(field.name, pa.string()))
     return schema
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """Return a type with texts, bytes and lists in place of views of them."""
+    if kinds.is_string_view(kind):
+        return pa.string()
+    if kinds.is_binary_view(kind):
+        return pa.binary()
+    if kinds.is_struct(kind):
+        return pa.struct([pa.field(field.name, _plain(field.type)) for field in kind])
+    if kinds.is_list(kind) or kinds.is_list_view(kind):
+        return pa.list_(_plain(kind.value_type))
+    if kinds.is_large_list(kind) or kinds.is_large_list_view(kind):
+        return pa.large_list(_plain(kind.value_type))
+    return kind
 
 
 def _hub_source(name: str, column: str, split: str | None) -> Source:

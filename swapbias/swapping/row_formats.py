@@ -17,6 +17,7 @@ import pyarrow.types as kinds
 from swapbias.errors import UsageError, listed
 from swapbias.files import parse_json
 from swapbias.studies import tables
+from swapbias.swapping.csv_dialect import read_dialect
 
 Batches = Iterator[tuple[pa.RecordBatch, int]]
 """Rows, and how many bytes of the file are read by now."""
@@ -101,6 +102,7 @@ def in_schema(batches: Batches, schema: pa.Schema, column: str | None, name: str
                 raise ValueError(
                     f"{name}: rows do not fit the columns and types of the first. Convert it."
                 ) from None
+        _check_unicode(batch, done, name)
         for text_column in text_columns:
             is_longer = pc.greater(pc.binary_length(batch.column(text_column)), LONGEST)
             index = pc.index(is_longer, True).as_py()
@@ -109,6 +111,27 @@ def in_schema(batches: Batches, schema: pa.Schema, column: str | None, name: str
                 raise _too_long(f"{name}: row {row} below the header, column {text_column!r},")
         yield batch, position
         done += batch.num_rows
+
+
+def _check_unicode(batch: pa.RecordBatch, done: int, name: str) -> None:
+    """Refuse texts that are no UTF-8, which Parquet files may hold: ValueError names the row."""
+    for column, cells in zip(batch.schema.names, batch.columns, strict=True):
+        try:
+            cells.validate(full=True)
+        except pa.ArrowInvalid:
+            rows = (row for row in range(len(cells)) if not _is_valid(cells.slice(row, 1)))
+            raise ValueError(
+                f"{name}: row {done + next(rows, 0) + 1}, column {column!r}, is not UTF-8. "
+                "Write the file again as UTF-8."
+            ) from None
+
+
+def _is_valid(cells: pa.Array) -> bool:
+    try:
+        cells.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _text_columns(schema: pa.Schema) -> list[str]:
@@ -149,12 +172,18 @@ def _csv_batches(path: Path, rows: int) -> Batches:
     delimiter = "\t" if ".tsv" in path.name.lower() else ","
     with _opened(path) as (raw, content):
         text = io.TextIOWrapper(content, encoding="utf-8-sig", newline="")
-        lines = tables.strict_rows(path.name, text, delimiter=delimiter)
-        filled_rows = (row for _, row in lines if row)
         try:
+            written = read_dialect(text, delimiter, LONGEST)
+            lines = tables.strict_rows(
+                path.name,
+                written.lines,
+                delimiter=written.delimiter,
+                skips_blanks=written.skips_blanks,
+            )
+            filled_rows = (row for _, row in lines if row)
             for number, row in enumerate(filled_rows, start=1):
                 if not header:
-                    header = row
+                    header = [name.strip() for name in row]
                 elif len(row) != len(header):
                     raise ValueError(
                         f"{path.name}: row {number} (the header is row 1) has {len(row)} cells, expected "

@@ -1,0 +1,115 @@
+"""Files as people have them: other signs between cells, views, codes, splits and revisions."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from swapbias.swapping import Job, swap_files
+
+
+def swapped(tmp_path, source, **options):
+    """The rows after a swap, without what a swap adds, and what swap_files gave."""
+    done = swap_files(Job(str(source), **options), tmp_path / "out")
+    rows = pq.read_table(tmp_path / "out/data").to_pylist()
+    kept = [
+        {name: cell for name, cell in row.items() if not name.startswith("swapbias_")}
+        for row in rows
+    ]
+    return kept, done
+
+
+def content(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8", newline="")
+    return path
+
+
+TWO = [{"id": "1", "text": "She left; at one, or |."}, {"id": "2", "text": "He fell."}]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'id,text\n1,"He left; at one, or |."\n2,She fell.\n',
+        'id;text\n1;"He left; at one, or |."\n2;She fell.\n',
+        '"id";"text"\r\n"1";"He left; at one, or |."\r\n"2";"She fell."\r\n',
+        'id|text\n1|"He left; at one, or |."\n2|She fell.\n',
+        "id\ttext\n1\tHe left; at one, or |.\n2\tShe fell.\n",
+        'sep=;\nid;text\n1;"He left; at one, or |."\n2;She fell.\n',
+        '"sep=,"\r\nid,text\r\n1,"He left; at one, or |."\r\n2,She fell.\r\n',
+        "SEP=\t\nid\ttext\n1\tHe left; at one, or |.\n2\tShe fell.\n",
+        'id, text\n1, "He left; at one, or |."\n2, She fell.\n',
+        ' id ,text \n1,"He left; at one, or |."\n2,She fell.\n',
+        '\ufeffsep=;\nid;text\n1;"He left; at one, or |."\n2;She fell.\n',
+    ],
+)
+def test_signs_between_cells(tmp_path, text):
+    """Semicolons, tabs, bars, Excel's first line and blanks in a header are read."""
+    rows, _ = swapped(tmp_path, content(tmp_path / "a.csv", text))
+    assert rows == TWO
+
+
+def test_signs_within_names(tmp_path):
+    """A header with commas is read as it is; texts keep blanks and signs."""
+    source = content(tmp_path / "a.csv", "id;x,text\n1;2, He; left\n")
+    rows, _ = swapped(tmp_path, source)
+    assert rows == [{"id;x": "1;2", "text": " She; left"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("sep=;\n", "a.csv is empty"),
+        ("sep=;\nid;text\n1;he;SECRET\n", "row 2 .* has 3 cells, expected 2"),
+        ("id;text\n1;he;SECRET\n", "row 2 .* has 3 cells, expected 2"),
+        (" text,text \nSECRET,b\n", r"stands twice in the input \(text\)"),
+    ],
+)
+def test_broken_signs(tmp_path, text, sentence):
+    """A wrong row of such a file is one sentence."""
+    with pytest.raises(ValueError, match=sentence) as refused:
+        swapped(tmp_path, content(tmp_path / "a.csv", text))
+    assert "SECRET" not in str(refused.value)
+
+
+def test_views_of_texts(tmp_path):
+    """Views of texts are read as texts in every column, and within lists and structs."""
+    view = pa.string_view()
+    table = pa.table(
+        {
+            "text": pa.array(["He is.", None]).cast(view),
+            "sex": pa.array(["M", "F"]).cast(view),
+            "tags": pa.array([["a"], None], pa.list_(view)),
+            "at": pa.array([{"place": "x"}, None], pa.struct([("place", view)])),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    rows, _ = swapped(tmp_path, tmp_path / "a.parquet")
+    assert rows == [
+        {"text": "She is.", "sex": "F", "tags": ["a"], "at": {"place": "x"}},
+        {"text": None, "sex": "F", "tags": None, "at": None},
+    ]
+
+
+@pytest.mark.parametrize("column", ["text", "sex"])
+def test_parquet_that_is_not_utf8(tmp_path, column):
+    """A Parquet file that is not UTF-8 is refused with row and column, whichever column it is."""
+    cells = pa.array([b"He", b"SECRET \xff"]).view(pa.string())
+    table = pa.table({"text": ["He", "She"], "sex": ["M", "F"]})
+    table = table.set_column(table.schema.get_field_index(column), column, cells)
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(
+        ValueError, match=rf"^a\.parquet: row 2, column '{column}', is not UTF-8"
+    ) as no:
+        swapped(tmp_path, tmp_path / "a.parquet")
+    assert "SECRET" not in str(no.value)
+
+
+def test_shards_without_values(tmp_path):
+    """A column without a value in one shard has the type of the others, in either order."""
+    for name, cells in (("0", [None]), ("1", ["d3"]), ("2", [None])):
+        pq.write_table(pa.table({"text": ["He is."], "d": cells}), tmp_path / f"s{name}.parquet")
+    content(tmp_path / "s3.jsonl", '{"text": "She is.", "d": null}\n')
+    rows, _ = swapped(tmp_path, tmp_path)
+    assert [row["d"] for row in rows] == [None, "d3", None, None]
+    assert rows[3]["text"] == "He is."
