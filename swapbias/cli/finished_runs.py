@@ -90,7 +90,12 @@ def _show_gate(gate: "findings.Gate", *, verbose: bool) -> None:
     is_on_github = os.environ.get("GITHUB_ACTIONS") == "true"
     for sentence in (report.describe_gate(gate), *gate.notes):
         ui.show(sentence)
+    is_of_several = len({check.finding.model_id for check in gate.checks}) > 1
+    model_shown = ""
     for check in gate.checks:
+        if is_of_several and check.finding.model_id != model_shown:
+            model_shown = check.finding.model_id
+            ui.show(f"Model {report.safe_line(model_shown)}:")
         _show_check(check, verbose=verbose)
         if is_on_github:
             sentence = report.describe_check(check)

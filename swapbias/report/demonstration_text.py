@@ -20,8 +20,8 @@ from swapbias.report.terminal_text import wrap_sentence
 
 _INDENT = 3
 _PLANTED = (
-    "It was trained to prefer women's words where a sentence names a mental-health condition, and neither "
-    "women's nor men's words where it names another illness."
+    "It was trained to prefer women's words where a sentence names a mental-health condition. With another "
+    "illness it prefers neither women's nor men's words."
 )
 _NOTHING = (
     "It was trained alike, but with nothing planted: on average it prefers neither women's nor men's words "

@@ -83,6 +83,15 @@ def test_page_of_the_demonstration(shown):
     assert "Not measured" not in page.split('id="glossary"')[0]
 
 
+def test_check_of_the_demonstration(shown):
+    """A gate of a run with several models names the model before its checks: one fails, one passes."""
+    folder, _ = shown
+    done = swapbias("check", "run", cwd=folder)
+    assert done.returncode == 1
+    outcomes = r"Model calibration:.*: fails: .*Model calibration-unbiased:.*: passes: .*Model vader:.*undecided"
+    assert re.search(outcomes, done.stdout, re.DOTALL), done.stdout
+
+
 def test_demonstration_again(shown):
     """The same command again shows the same, and scores nothing."""
     folder, out = shown
