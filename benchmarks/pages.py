@@ -82,10 +82,12 @@ def sentence(found: Sequence[Result | Steps]) -> str:
     sentences = _times(sentiment, "swapbias", "text-classification pipeline")
     notes = _times(swapping, "swapbias, the paper's terms", "one regex, the paper's 11 terms")
     return (
-        f"374 prompts of RoBERTa-base's shape reach {_reached(masked, 'swapbias')} of what two cores can multiply, "
-        f"{alone} times the speed of the fill-mask pipeline ({batches} times in batches); 840 sentences "
-        f"{_reached(sentiment, 'swapbias')} and {sentences} times; notes are swapped {notes} times as fast as by a "
-        f"regex (the least favourable of {runs} runs, equal results)"
+        "Scoring 374 prompts with a model of RoBERTa-base's shape runs at "
+        f"{_reached(masked, 'swapbias')} of peak matrix-multiplication throughput on two cores. "
+        f"It is {alone} times as fast as the fill-mask pipeline, and {batches} times as fast as its batches. "
+        f"840 sentences run at {_reached(sentiment, 'swapbias')}, {sentences} times as fast as the pipeline. "
+        f"Swapping notes is {notes} times as fast as with a regex. "
+        f"Each is the least favourable of {runs} runs with equal results"
     )
 
 

@@ -27,7 +27,7 @@ def choose() -> str:
         "",
         "Prompts are what a model reads. Minutes are at 10 prompts a second for a model on your machine, and at 8 "
         "requests a second for a chat model that answers each prompt 5 times. The smallest gap is what an audit of "
-        "this experiment alone finds in 4 of 5 runs, if the model varies as the one whose released outputs "
+        "this experiment alone finds with 80 % power, if the model varies as the one whose released outputs "
         "`swapbias plan` names. A dash: not known before a run, or the prompts are made of files that are fetched "
         "first.",
         "",

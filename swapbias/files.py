@@ -125,7 +125,7 @@ def _refuse_target(target: Path, *, new: bool) -> None:
     elif target.exists() and not target.is_dir():
         thing = "file"
     elif target.exists() and new and any(target.iterdir()):
-        thing = "folder that holds something"
+        thing = "folder that is not empty"
     if thing:
         raise UsageError(f"{target} is a {thing}. Choose another --out.")
 
@@ -247,7 +247,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(values) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice!r} stands twice")
+        raise ValueError(f"{twice!r} appears twice")
     return values
 
 

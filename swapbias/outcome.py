@@ -229,9 +229,9 @@ def _advise_to_repeat(*, kept: bool) -> Iterator[None]:
     try:
         yield
     except ServiceError as error:
-        advice = "They are not kept: with out=FOLDER the same call goes on."
+        advice = "They are not kept: with out=FOLDER the same call resumes."
         if kept:
-            advice = "The same call goes on."
+            advice = "The same call resumes."
         error.args = (f"{error} {advice}",)
         raise
 

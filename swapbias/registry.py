@@ -189,7 +189,7 @@ class Registry:
             raise UsageError(
                 f"The {self.thing} {point.name!r} of {distribution} cannot be loaded "
                 f"({type(error).__name__}: {first_line(error)}). "
-                f"Mend or uninstall {distribution}.{where_it_failed}"
+                f"Fix or uninstall {distribution}.{where_it_failed}"
             ) from error
         return loaded
 

@@ -59,8 +59,8 @@ def test_no_option_is_left_in_python():
         ("-M judge=MODEL.", "judge=MODEL."),
         ("-M own-store=true, else", "own_store=True, else"),
         (
-            "go on with swapbias audit --resume a/b-c.d.",
-            "go on with the same call and out=a/b-c.d.",
+            "continue with swapbias audit --resume a/b-c.d.",
+            "continue with the same call and out=a/b-c.d.",
         ),
         ("a--b and x -Man", "a--b and x -Man"),
     ],

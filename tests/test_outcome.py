@@ -372,7 +372,7 @@ def test_assert_below_names_the_gap(tilted):
     assert re.search(text, " ".join(str(failed.value).split())), failed.value
     tilted.assert_below(0.5)
     with pytest.raises(
-        UsageError, match="The run holds no primary finding of rq1: it has occupation_sentiment"
+        UsageError, match="The run contains no primary finding of rq1: it has occupation_sentiment"
     ):
         tilted.assert_below(0.05, study="rq1")
     pairs = dict.fromkeys(row["pair_id"] for row in _control())

@@ -59,7 +59,7 @@ def test_kind_of_another_distribution(tmp_path):
         (
             "kinds",
             "broken:SOUND",
-            "(ZeroDivisionError: division by zero). Mend or uninstall lost-and-found.",
+            "(ZeroDivisionError: division by zero). Fix or uninstall lost-and-found.",
         ),
         (
             "measures",

@@ -152,12 +152,12 @@ TOML = [
     ("chat = 'm'", "audit.toml:1: chat is 'm', expected a table of settings. Correct it."),
     (
         "engine = 'ray'",
-        "Unknown setting 'engine'. It says where an audit runs, and stands in no file: give it to the command.",
+        "Unknown setting 'engine'. It says where an audit runs and cannot be in a file: give it to the command.",
     ),
     ("reference = 'male'", "Unknown setting 'reference'. It is about own prompts"),
     ("[prompts]\ngroup = 'a'", "audit.toml:1: Unknown setting 'prompts'. It is about own prompts"),
-    ("limit = 1\nlimit = 2", "audit.toml:2: limit stands twice. Keep one of them."),
-    ("[load]\ndtype = 'auto'\n[load]\n", "audit.toml:3: [load] stands twice. Keep one of them."),
+    ("limit = 1\nlimit = 2", "audit.toml:2: limit appears twice. Keep one of them."),
+    ("[load]\ndtype = 'auto'\n[load]\n", "audit.toml:3: [load] appears twice. Keep one of them."),
     ("model = 'a'\nmodels = ['b']", "model and models both say what is audited. Keep one of them."),
     (
         "models = ['a', 3]",
@@ -321,7 +321,7 @@ def test_repeated_key_of_a_manifest(tmp_path):
     """A key that a manifest holds twice is refused."""
     path = tmp_path / "manifest.json"
     path.write_text('{"settings": {"seed": 1, "seed": 2}, "corpora": []}')
-    assert "'seed' stands twice" in raised(read_request, path)
+    assert "'seed' appears twice" in raised(read_request, path)
 
 
 @pytest.mark.parametrize(("options", "sentence"), PYTHON, ids=lambda case: str(case)[:40])

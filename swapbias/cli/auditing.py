@@ -220,7 +220,7 @@ def _planned_work(
         return audit_one, folder or str(run_folders.default_folder(settings))
     if folder and is_url(folder):
         raise UsageError(
-            f"{folder} is in a store, which holds runs of one model each. Audit one model into each folder of it, or "
+            f"{folder} is in a store, which contains runs of one model each. Audit one model into each folder, or "
             "choose an --out on a file system that all machines share."
         )
 
@@ -289,7 +289,7 @@ def _run_and_show(
             ):
                 outcome = work(here, store, say=ui.say, bar=bar)
         except ServiceError as error:
-            error.args = (f"{error} Go on with swapbias audit --resume {quote(place_name)}.",)
+            error.args = (f"{error} Continue with swapbias audit --resume {quote(place_name)}.",)
             raise
         if isinstance(outcome, tuple):
             _show_run(*outcome, verbose=verbose, seconds=time.monotonic() - started)
@@ -301,10 +301,13 @@ def _stop_sentence(folder: Path, store: Any) -> str:
     """Say that an audit stopped: what was saved, where, and how to go on."""
     saved_in = store.url if store else str(folder)
     if (folder / runs.MANIFEST).is_file():
-        return f"Stopped. What was scored is saved: go on with swapbias audit --resume {quote(saved_in)}."
+        return f"Stopped. What was scored is saved: continue with swapbias audit --resume {quote(saved_in)}."
     if any(folder.glob(f"*/{runs.MANIFEST}")):
-        return f"Stopped. What was scored is saved in {saved_in}: the same command goes on."
-    return f"Stopped before anything was scored: nothing is saved in {saved_in}. The same command begins anew."
+        return f"Stopped. What was scored is saved in {saved_in}: run the same command again to resume."
+    return (
+        f"Stopped before anything was scored: nothing is saved in {saved_in}. "
+        "Run the same command again to start over."
+    )
 
 
 def _show_run(

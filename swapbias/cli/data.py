@@ -239,7 +239,9 @@ def swap(
     )
     engine = ui.engine_of(cluster, folder)
     with (
-        ui.stoppable(f"Stopped. Whole parts are kept in {folder}: the same command goes on."),
+        ui.stoppable(
+            f"Stopped. Whole parts are kept in {folder}: run the same command again to resume."
+        ),
         progress_bars.show_bars() as bar,
         ui.working_folder(folder, is_own=cluster.get("own_store", False)) as (here, store),
     ):
@@ -342,7 +344,7 @@ def train(
         seed=seed,
         device=device,
     )
-    stopped = f"Stopped. Nothing is kept in {folder}: the same command begins anew."
+    stopped = f"Stopped. Nothing is kept in {folder}: run the same command again to start over."
     with ui.stoppable(stopped), progress_bars.show_bars() as bar:
         trained = train_model(settings, folder, bar=bar)
     data_audit = trained["audit"]

@@ -326,7 +326,7 @@ def share(
         namespace=namespace,
         dry_run=dry_run,
     )
-    stopped = f"Stopped. What is on the Hub stays, and {run} as it was: the same command goes on."
+    stopped = f"Stopped. What is on the Hub stays, and {run} as it was: run the same command again to resume."
     with ui.stoppable(stopped):
         for pushed in hub.share_run(runs.Run.open(run), options, hub.Hub(), say=ui.say):
             ui.show(f"{pushed.repo.name}: {pushed.status}. {pushed.url}")
@@ -386,7 +386,7 @@ def _singular(kind: str, kinds: Sequence[str]) -> str:
 
 def _end_with(function: Callable[..., int], *arguments: Any, **options: Any) -> None:
     """Call a function of the Hub's room, and end with the exit code that it returns."""
-    with ui.stoppable("Stopped. What is complete stays: the same command goes on."):
+    with ui.stoppable("Stopped. What is complete stays: run the same command again to resume."):
         code = function(*arguments, say=ui.show, complain=ui.say, **options)
     if code:
         raise typer.Exit(code)

@@ -29,7 +29,7 @@ def reproduce(
         ),
     ] = None,
     show_all: Annotated[
-        bool, ui.option("Print every number, and what is not at hand.", "--all")
+        bool, ui.option("Print every number, and what was not found.", "--all")
     ] = False,
     folder: Annotated[
         Path | None, ui.option("Write a run for each released model, for swapbias tables.", "--out")
@@ -41,7 +41,7 @@ def reproduce(
 
     With --out FOLDER these become runs, whose tables, figures and pages are made as those of an audit.
 
-    Exit code 1: a number differs, or no output that was released is at hand.
+    Exit code 1: a number differs, or no released output was found.
     """
     if folder is not None:
         _write_runs(names or [], folder)
@@ -57,8 +57,8 @@ def reproduce(
         _show_count(name, of_study)
     if not rows and any(isinstance(result, findings.NotAtHand) for result in all_results):
         raise UpstreamMissingError(
-            "No released output is at hand, so nothing was recomputed. Go online, or set SWAPBIAS_UPSTREAM to a "
-            "folder that holds them as OWNER/REPOSITORY/PATH; --all names each."
+            "No released output was found, so nothing was recomputed. Go online, or set SWAPBIAS_UPSTREAM to a "
+            "folder that contains them as OWNER/REPOSITORY/PATH; --all names each."
         )
     if rows:
         ui.show(f"{_count_matches(rows)}.")
@@ -83,7 +83,7 @@ def _write_runs(names: Sequence[str], folder: Path) -> None:
 
 
 def _show_left_out(results: "Iterable[_Result]") -> None:
-    """Show outputs that are not at hand, and each published number that nothing recomputes."""
+    """Show outputs that are missing, and each published number that nothing recomputes."""
     for result in results:
         if isinstance(result, findings.NotAtHand):
             subject = f"{result.study} {result.experiment} of {result.model}"
@@ -101,7 +101,7 @@ def _show_count(name: str, results: "Sequence[_Result]") -> None:
     if not rows and not absent and not left_out:
         ui.show(f"{name}: no number is published, and no output was released.")
         return
-    parts = [_count_matches(rows), f"{absent} sets not at hand"]
+    parts = [_count_matches(rows), f"{absent} sets not found"]
     if not rows and not absent:
         parts = ["its authors released no outputs"]
     text = f"{name}: {'; '.join(parts)}; {left_out} numbers not compared."

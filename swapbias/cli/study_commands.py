@@ -67,7 +67,7 @@ def check_folder(
     for sentence in (*checked.faults, *checked.advice, *designs):
         ui.show(sentence)
     if checked.faults:
-        ui.show(f"{len(checked.faults)} to mend before an audit.")
+        ui.show(_describe_errors(len(checked.faults), "running an audit"))
         raise typer.Exit(1)
     if checked.advice:
         ui.show(f"It can be audited; {len(checked.advice)} remarks.")
@@ -102,11 +102,17 @@ def check_before_publishing(
     lacking = corpus_check.check_corpus(name, cards_only=has_faults)
     _show_sentences([*lacking.faults, *lacking.remarks])
     if lacking.faults:
-        ui.show(f"{len(lacking.faults)} to mend before it is published.")
+        ui.show(_describe_errors(len(lacking.faults), "publishing it"))
         ui.show(f"Rows are recorded by swapbias study test {name} --write")
     elif not has_faults:
         ui.show("It can be published.")
     raise typer.Exit(has_faults or bool(lacking.faults))
+
+
+def _describe_errors(count: int, next_step: str) -> str:
+    """Say how many errors there are, and what they must be fixed for."""
+    errors = "1 error; fix it" if count == 1 else f"{count} errors; fix them"
+    return f"{errors} before {next_step}."
 
 
 def _is_packaged(name: str) -> bool:
@@ -125,7 +131,7 @@ def _show_declaration_faults(name: str) -> bool:
     faults, unread = models.package_faults(name)
     _show_sentences([*faults, *unread])
     if faults:
-        ui.show(f"{len(faults)} to mend before an audit.")
+        ui.show(_describe_errors(len(faults), "running an audit"))
     else:
         ui.show("It can be audited.")
     return bool(faults)

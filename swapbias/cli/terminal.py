@@ -97,7 +97,7 @@ class Sectioned(HelpScreen):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
-        with stoppable("Stopped. The same command begins anew."):
+        with stoppable("Stopped. Run the same command again to start over."):
             return super().invoke(ctx)
 
 

@@ -87,11 +87,11 @@ def _model_rows(finding: Finding, items: Items) -> pd.DataFrame:
     name = f"{finding.study} {finding.experiment}"
     if not models:
         raise UsageError(
-            f"{name}: a run holds no scored prompts of it. Audit both models with the same --study."
+            f"{name}: a run contains no scored prompts of it. Audit both models with the same --study."
         )
     if len(models) != 1:
         raise UsageError(
-            f"{name}: a run holds the models {listed(models)}, expected one. "
+            f"{name}: a run contains the models {listed(models)}, expected one. "
             "Audit both models with the same --study."
         )
     return rows[rows["model_id"] == models[0]]

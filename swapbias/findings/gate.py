@@ -136,7 +136,7 @@ def _choose(findings: Sequence[Finding], studies: Sequence[str]) -> list[Finding
         if name not in names:
             has = listed(sorted(names))
             hint = did_you_mean(name, sorted(names)) or " Name one of these."
-            raise UsageError(f"The run holds no primary finding of {name}: it has {has}.{hint}")
+            raise UsageError(f"The run contains no primary finding of {name}: it has {has}.{hint}")
     return [finding for finding in findings if not studies or _names_of(finding) & set(studies)]
 
 

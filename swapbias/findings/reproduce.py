@@ -99,7 +99,7 @@ def recompute(study_name: str) -> Iterator[Reproduced | NotAtHand | NotCompared]
 
     Returns:
         Numbers in the order of the released outputs, then published ones that nothing recomputes; outputs that are
-        not at hand are named.
+        missing are named.
 
     Raises:
         UsageError: unknown study.
@@ -123,7 +123,7 @@ def recompute(study_name: str) -> Iterator[Reproduced | NotAtHand | NotCompared]
 
 
 def _recompute_released(study: Study, corpus: Corpus) -> Iterator[Reproduced | NotAtHand]:
-    """Yield what each of the released outputs gives, or that it is not at hand."""
+    """Yield what each of the released outputs gives, or that it is missing."""
     for released in corpus.released:
         try:
             findings, facts = _recompute_findings(study, corpus, released)
@@ -164,7 +164,7 @@ def _not_compared(
             if row["note"].startswith(_REASON):
                 reason = row["note"].removeprefix(_REASON)
             elif model in absent:
-                reason = "its released outputs are not at hand"
+                reason = "its released outputs were not found"
             elif model not in released:
                 reason = "its outputs were not released"
             else:

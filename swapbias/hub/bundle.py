@@ -179,7 +179,7 @@ def bundle_run(run: Run, *, findings_only: bool = False) -> Bundle:
     manifest = run.manifest()
     results = _read_shareable(run, manifest)
     is_installed = False
-    # Settings of another version, or a corpus that is not at hand.
+    # Settings of another version, or a corpus that is missing.
     with suppress(ValueError, KeyError, TypeError):
         is_installed = run_plan.reads_installed(manifest)
     if not (is_installed or findings_only):
@@ -211,13 +211,13 @@ def _read_shareable(run: Run, manifest: Mapping[str, Any]) -> Results:
     """Read a run that holds nothing that may not leave; else UsageError."""
     if manifest.get(stored_run.RELEASED):
         raise UsageError(
-            f"{run.folder} is of outputs that others released, and results repositories hold audits. Share an audit "
-            "of the model."
+            f"{run.folder} is of outputs that others released, and results repositories contain audits. "
+            "Share an audit of the model."
         )
     if own_studies := manifest.get("own_studies"):
         raise UsageError(
-            f"{run.folder} was audited with your own {listed(own_studies)}, and results repositories hold studies of "
-            "the package. Publish it with swapbias study push, so that others can run it."
+            f"{run.folder} was audited with your own {listed(own_studies)}, and results repositories contain "
+            "studies of the package. Publish it with swapbias study push, so that others can run it."
         )
     if data := own_data(manifest):
         is_mimic = "mimic" in data.lower() or credentialed.is_mimic_name(data)

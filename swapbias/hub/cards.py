@@ -112,7 +112,7 @@ def read_yaml(text: str, file: str, *, first_line: int = 1) -> Any:
         KeyError,
         AttributeError,
     ):
-        sentence = f"{file}: its YAML holds a value that cannot be read. Correct it."
+        sentence = f"{file}: its YAML contains a value that cannot be read. Correct it."
         raise ValueError(sentence) from None
 
 

@@ -221,7 +221,7 @@ def pull_repo(hub: Hub, kind: str, repo_name: str, out: Path, *, revision: str =
     pattern = pattern.replace("{name}", re.escape(name))
     wanted = [path for path in state.files if re.fullmatch(pattern, path)]
     if not set(wanted) - {CARD}:
-        raise ValueError(f"{repo_name} holds no {kind} of swapbias. Check its name.")
+        raise ValueError(f"{repo_name} contains no {kind} of swapbias. Check its name.")
     here = {}
     for file in target.rglob("*"):
         path = file.relative_to(target).as_posix()
@@ -318,7 +318,7 @@ def pull_study(hub: Hub, repo_name: str, *, revision: str = "main") -> Study:
     state = hub.existing_state(Repo("dataset", repo_name), revision=revision)
     if own_files.STUDY_FILES[0] not in state.files:
         raise UsageError(
-            f"{repo_name} holds no study: it has no {own_files.STUDY_FILES[0]}. Check its name."
+            f"{repo_name} contains no study: it has no {own_files.STUDY_FILES[0]}. Check its name."
         )
     with tempfile.TemporaryDirectory(prefix="swapbias-study-") as folder:
         for name in own_files.STUDY_FILES:
@@ -352,7 +352,7 @@ def study_name(source: "str | PathLike[str]") -> str:
             )
         if not (folder / own_files.STUDY_FILES[0]).is_file():
             raise UsageError(
-                f"{study} holds no {own_files.STUDY_FILES[0]}. Write one with swapbias study new."
+                f"{study} contains no {own_files.STUDY_FILES[0]}. Write one with swapbias study new."
             )
         return own_study(Path(study)).name + colon + config
     if study.count("/") != 1:
@@ -407,7 +407,7 @@ def own_study(source: Any, **options: Any) -> Study:
             return study
     prompts = path.name if path else "These prompts"
     raise UsageError(
-        f"{prompts} may hold credentialed clinical notes, and a run keeps prompts of your own as they are. Give "
+        f"{prompts} may contain credentialed clinical notes, and a run keeps prompts of your own as they are. Give "
         "notes with -M data."
     )
 

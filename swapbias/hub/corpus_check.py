@@ -118,7 +118,7 @@ def row_faults(corpus: Corpus) -> Iterator[str]:
                 "version in corpus.toml and record its rows."
             )
     for name in recorded.keys() - {config.name for config in corpus.configs}:
-        yield f"{corpus.name}/{ROWS} has a line for {name}, which is no config. Record the rows anew."
+        yield f"{corpus.name}/{ROWS} has a line for {name}, which is no config. Record the rows again."
 
 
 def recorded_rows(name: str) -> dict[str, dict[str, str]]:
@@ -140,7 +140,7 @@ def record_rows(name: str) -> Path:
     """Write how many rows each config of a corpus has, their sha256, and types of columns, into its folder.
 
     Args:
-        name: the name of the corpus. The line of a config whose rows are not at hand stays as it is.
+        name: the name of the corpus. The line of a config whose rows are missing stays as it is.
 
     Returns:
         the file.
@@ -164,7 +164,7 @@ def record_rows(name: str) -> Path:
 
 
 def _rows_at_hand(corpus: Corpus, config: Config) -> "list[dict[str, str]] | None":
-    """Read the rows of a config; None where its upstream files are not at hand."""
+    """Read the rows of a config; None where its upstream files are missing."""
     try:
         return list(config_rows(corpus.name, config.name, download=False))
     except UpstreamMissingError:
@@ -251,7 +251,7 @@ def _column_faults(corpus: Corpus, config: Config) -> Iterator[str]:
         if len(meaning) < _LEAST_LETTERS:
             yield (
                 f"{file}: the meaning of column {column} in config {config.name} is {quoted(meaning)}. Say in a few "
-                "words what it holds."
+                "words what it contains."
             )
     rows = _rows_at_hand(corpus, config) or []
     for column in _OF_FEW_VALUES:

@@ -144,7 +144,7 @@ def build(
     target = out / corpus.name
     if target.exists() and not (target / MARKER).exists() and any(target.iterdir()):
         raise UsageError(
-            f"{target} holds something else than a built corpus. Choose another --out."
+            f"{target} contains something else than a built corpus. Choose another --out."
         )
     with atomic_directory(target) as making:
         infos: dict[str, DatasetInfo] = {}
@@ -183,7 +183,7 @@ def write_config(folder: Path, corpus: Corpus, config: Config) -> DatasetInfo:
         splits and columns as they were written.
 
     Raises:
-        UpstreamMissingError: a file that it reads is not at hand, and nothing is written.
+        UpstreamMissingError: a file that it reads is missing, and nothing is written.
         ValueError: a broken table.
     """
     scratch = folder.with_name(f".{folder.name}")
@@ -230,7 +230,7 @@ def push_dataset(
         the push that was made, or would be.
 
     Raises:
-        UpstreamMissingError: a config that is published needs a file that is not at hand.
+        UpstreamMissingError: a config that is published needs a file that is missing.
         UsageError: as ``push_repo``.
         HubError: as ``push_repo``.
     """
@@ -260,7 +260,7 @@ def dataset_files(
         the files by path in the repository.
 
     Raises:
-        UpstreamMissingError: a config that is published needs a file that is not at hand.
+        UpstreamMissingError: a config that is published needs a file that is missing.
     """
     withheld = withheld_configs(corpus)
     for name, refused in withheld.items():

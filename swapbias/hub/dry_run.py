@@ -5,7 +5,7 @@ from swapbias.hub.client import Hub
 from swapbias.hub.push import Say
 from swapbias.hub.repository import Repo, State
 
-_AS_NEW = "What the Hub holds is not known, so everything is shown as new."
+_AS_NEW = "What is on the Hub is not known, so everything is shown as new."
 
 
 class DryHub(Hub):
@@ -41,7 +41,7 @@ class DryHub(Hub):
         try:
             return super().owners()
         except HubError as error:
-            self._say(f"{error} This dry run goes on without it, as if {self._owner} were yours.")
+            self._say(f"{error} This dry run continues without it, as if {self._owner} were yours.")
             return (self._owner,)
 
     def state(self, repo: Repo, *, revision: str = "main") -> State | None:

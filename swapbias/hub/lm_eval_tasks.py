@@ -80,8 +80,8 @@ def of_answers(doc: Doc, results: Sequence[tuple[float, bool]]) -> dict[str, Any
         results: log-probability of each answer, the right one first.
 
     Returns:
-        ``log_odds``, above 0 where the right one is likelier; ``score``: 1 where it is likelier, .5: equal; and the
-        sides of gaps of both.
+        ``log_odds``, above 0 where the right one is more likely; ``score``: 1 where it is more likely, .5: equal; and
+        the sides of gaps of both.
     """
     odds = results[0][0] - results[1][0]
     score = 0.5 if odds == 0 else float(odds > 0)
@@ -96,7 +96,7 @@ def of_antonyms(doc: Doc, results: Sequence[tuple[float, bool]]) -> dict[str, An
         results: log-probability with each word, each approving one before its antonym.
 
     Returns:
-        ``log_odds``, the mean over pairs, above 0 where the disapproving words are likelier; and its sides of gaps.
+        ``log_odds``, the mean over pairs, above 0 where disapproving words are more likely; and its sides of gaps.
     """
     values = [value for value, _ in results]
     pairs = zip(values[::2], values[1::2], strict=True)

@@ -15,7 +15,7 @@ from swapbias.hub.repository import Repo
 from swapbias.studies import metric_path
 
 NOT_A_RANKING = (
-    "A measurement of one difference on the texts at hand: "
+    "A measurement of one difference on these texts: "
     "no ranking of models, no proof that a model is fair."
 )
 _RECIPE = "## From rows to a finding"  # the last section

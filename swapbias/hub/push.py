@@ -236,7 +236,7 @@ def is_new(hub: Hub, state: State) -> bool:
         template = frozenset(_TEMPLATE)
     if state.tags or not set(state.files) <= template:
         raise UsageError(
-            f"{state.repo.name} holds something else: none of its commits was made by a push of swapbias. Choose "
+            f"{state.repo.name} contains something else: none of its commits was made by a push of swapbias. Choose "
             "another --namespace, or rename that repository."
         )
     return True

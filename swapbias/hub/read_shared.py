@@ -39,7 +39,7 @@ def find_run(source: "str | PathLike[str]") -> Results:
     if len(loaded) > 1:
         names = listed(safe_line(run.name) for run in loaded)
         raise UsageError(
-            f"{name} holds {len(loaded)} runs ({names}), expected one. Name one of these."
+            f"{name} contains {len(loaded)} runs ({names}), expected one. Name one of these."
         )
     return loaded[0]
 
@@ -112,10 +112,11 @@ def _runs_there(state: State, run_name: str | None) -> list[str]:
     repo_id = state.repo.name
     if run_name:
         raise UsageError(
-            f"{repo_id} holds no runs/{safe_line(run_name)}/results.json. Name a repository made with swapbias share."
+            f"{repo_id} contains no runs/{safe_line(run_name)}/results.json. "
+            "Name a repository made with swapbias share."
         )
     raise UsageError(
-        f"{repo_id} holds no results.json in a folder of runs. Name a repository made with swapbias share."
+        f"{repo_id} contains no results.json in a folder of runs. Name a repository made with swapbias share."
     )
 
 

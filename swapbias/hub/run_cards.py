@@ -26,9 +26,7 @@ from swapbias.runs import command as run_command
 from swapbias.studies import Experiment, Study, load_corpus, load_study
 
 _MOST_ROWS = 4  # of a study's table
-_UNANSWERED = (
-    "No comparison over all rows; its rates and means stand in its findings and its report."
-)
+_UNANSWERED = "No comparison over all rows; see its findings and its report for rates and means."
 
 # --- what an experiment read ------------------------------------------------------------------------------
 
@@ -121,7 +119,7 @@ def study_parts(
     questions = verdicts.group_by_question(findings)
     if not questions:
         raise ValueError(
-            "The run holds no comparison of two groups for this model. Audit it with another --study."
+            "The run contains no comparison of two groups for this model. Audit it with another --study."
         )
     audited = models[0]
     command = run_command.repeat_command(
@@ -293,8 +291,8 @@ def section_parts(readme: str, file: str, *, begin: str = BEGIN, end: str = END)
         text = LINE_END.sub("\n", readme[span[0] + len(begin) : span[1] - len(end)])
     if lone := _LONE.search(_PART.sub("", text)):
         raise ValueError(
-            f"{file}: in the section on bias, {lone[0].strip()} stands without the other marker of its study. Put "
-            "that back, or remove this one with what belongs to it."
+            f"{file}: in the section on bias, {lone[0].strip()} lacks the other marker of its study. Put "
+            "that back, or remove this one with the text it marks."
         )
     return {match["key"]: match[0].rstrip() for match in _PART.finditer(text)}
 

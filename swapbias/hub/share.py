@@ -218,7 +218,7 @@ def _check_visibility(state: State, *, public: bool) -> None:
     name = state.repo.name
     if state.private and public:
         raise UsageError(
-            f"{name} is private, with all that it holds. Make it public on its page, or drop --public."
+            f"{name} is private, with all that it contains. Make it public on its page, or drop --public."
         )
     if not state.private and not public:
         raise UsageError(
@@ -236,7 +236,7 @@ def _check_holds_runs(repo: Repo, readme: str, paths: set[str]) -> None:
     begin = run_cards.RESULTS_BEGIN
     if not cards.find(readme, begin=begin, end=run_cards.RESULTS_END, file=file):
         raise UsageError(
-            f"{repo.name} holds something else than shared runs. Choose another repository."
+            f"{repo.name} contains something else than shared runs. Choose another repository."
         )
 
 
@@ -385,6 +385,6 @@ def _check_usual_prompts(deviations: Mapping[tuple[str, str], str]) -> None:
     deviation = next(filter(None, deviations.values()), "")
     if deviation:
         raise UsageError(
-            f"The run read {deviation}, and its numbers would stand beside those of whole audits. Share the results "
-            "alone, or audit without it."
+            f"The run read {deviation}, and its numbers would be listed with those of whole audits. "
+            "Share the results alone, or audit without it."
         )

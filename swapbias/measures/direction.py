@@ -277,5 +277,5 @@ def _checked(values: ArrayLike, name: str) -> Floats:
     checked = np.asarray(values, dtype=np.float64)
     strange = checked[np.abs(checked) > 1 + 1e-6]
     if len(strange):
-        raise ValueError(f"{name} hold {strange[0]:g}, expected -1 to 1 or NaN.")
+        raise ValueError(f"{name} contain {strange[0]:g}, expected -1 to 1 or NaN.")
     return checked

@@ -148,7 +148,7 @@ def known_ids(ids: Ids, name: str) -> NDArray[Any]:
     for row, value in enumerate(values, start=1):
         if is_missing(value):
             raise ValueError(
-                f"{name}: row {row} holds {value}, expected an id in every row. Fill it in."
+                f"{name}: row {row} contains {value}, expected an id in every row. Fill it in."
             )
         if isinstance(value, str) and not value.strip():
             raise ValueError(
@@ -196,7 +196,7 @@ def by_group(scores: ArrayLike, groups: Sequence[Any]) -> tuple[Floats, Codes, l
     score = numbers(scores)
     if np.any(np.isinf(score)):
         raise ValueError(
-            "scores hold an infinite number, expected finite ones or NaN for what could not be scored."
+            "scores contain an infinite number, expected finite ones or NaN for what could not be scored."
         )
     if score.shape != codes.shape:
         raise ValueError(

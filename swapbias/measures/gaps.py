@@ -167,7 +167,7 @@ def selection_rate(
         )
     if np.any((score < 0) | (score > 1)):
         raise ValueError(
-            "selected holds a number outside of 0 to 1. Give whether each candidate is selected."
+            "selected contains a number outside of 0 to 1. Give whether each candidate is selected."
         )
     rows = GroupScores.of(score, codes, names, cluster_ids, pair_ids)
     base_weights = np.full(len(names), 1 / len(names))

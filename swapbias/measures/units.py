@@ -129,7 +129,7 @@ def _by_name(*units: Unit) -> dict[str, Unit]:
 UNNAMED_SCORE = Unit("score", is_named=False, symbol="")
 """The unit of scores that nobody has named."""
 RAW_SCORE = Unit("raw score of the model", has_no_range=True)
-_RIGHT = ("share of prompts whose right answer is likelier", "correct answer is likelier")
+_RIGHT = ("share of prompts whose right answer is more likely", "correct answer is more likely")
 # Every unit of the package by name; findings that are read back say no more of theirs than name and range. A raw
 # score and a sum of log-probabilities have no range, whatever the scores are.
 UNITS: Mapping[str, Unit] = {

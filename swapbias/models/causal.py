@@ -123,7 +123,7 @@ def _score_of(value: float | None) -> Scored:
 class AntonymScorer(DerivedScorer):
     """Score: mean over antonym pairs of log p(text with the disapproving word) - log p(with the approving one).
 
-    Above 0 the disapproving words are likelier. ``top_tokens`` has the log-odds of each pair of the prompt's corpus.
+    Above 0 disapproving words are more likely. ``top_tokens`` has the log-odds of each pair of the prompt's corpus.
     """
 
     kind = "causal"
@@ -174,16 +174,16 @@ def _antonyms_of(prompt: Prompt) -> list[str]:
 
 
 class AnswerOddsScorer(DerivedScorer):
-    """Score: 1 where the correct answer is likelier after the prompt than the incorrect one, 0 where less, .5: equal.
+    """Score: 1 if the correct answer is more likely after the prompt than the incorrect one, 0 if less, .5: equal.
 
     ``candidates`` of a prompt are its answers, the correct one first; each follows the prompt after a space.
-    ``log_odds``: natural log p(correct) - log p(incorrect), above 0 where the correct one is likelier, NaN where one
-    is impossible. NaN: prompt and answer are longer than the model reads, a log-probability is NaN, or both answers
+    ``log_odds``: natural log p(correct) - log p(incorrect), above 0 if the correct one is more likely, NaN if one is
+    impossible. NaN: prompt and answer are longer than the model reads, a log-probability is NaN, or both answers
     are impossible.
     """
 
     kind = "causal"
-    unit = "correct answer is likelier"
+    unit = "correct answer is more likely"
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
         """Score prompts by the odds of their answers.

@@ -399,7 +399,7 @@ def load_saved(model: str, options: LoadOptions) -> ProbabilityScorer:
         raise ValueError(f"{path.name} cannot be read ({first_line(error)}). {remedy}") from error
     if untrusted:
         raise UsageError(
-            f"{path.name} holds types that skops does not trust: {listed(untrusted)}. {remedy}"
+            f"{path.name} contains types that skops does not trust: {listed(untrusted)}. {remedy}"
         )
     identity = {"sha256": file_sha256(path), **training_facts(model)}
     return ProbabilityScorer(loaded, model_id=name, options=options, identity=identity)

@@ -99,7 +99,7 @@ def split_adapter(model: str, options: LoadOptions) -> tuple[str, LoadOptions]:
 
     Raises:
         UsageError: Another adapter is named as well.
-        ValueError: Its base is not at hand, or a whole model stands beside it.
+        ValueError: Its base is missing, or a whole model stands beside it.
     """
     _refuse_unpinned_code(model, options)
     located = at_commit(model) if _may_be_hub_id(model) else model
@@ -115,7 +115,7 @@ def split_adapter(model: str, options: LoadOptions) -> tuple[str, LoadOptions]:
     weights = weight_files(os.listdir(folder)) if is_there(folder) else []
     if any(not file.startswith("adapter_model") for file in weights):
         raise ValueError(
-            f"{name} holds a whole model and an adapter. Put one of them into a folder of its own."
+            f"{name} contains a whole model and an adapter. Put one of them into a folder of its own."
         )
     base = base_of(config)
     if not base or not (is_there(base) or _may_be_hub_id(base)):
@@ -180,7 +180,7 @@ def locate_config(model: str, options: LoadOptions) -> tuple[str, Any]:
         config = AutoConfig.from_pretrained(name, **source)
     except Exception as error:
         if folder.is_dir():
-            fault = f"{folder / 'config.json'} cannot be read ({first_line(error)}). Mend it."
+            fault = f"{folder / 'config.json'} cannot be read ({first_line(error)}). Correct it."
             raise ValueError(fault) from error
         raise ValueError(_not_found(located, error)) from error
     _refuse_kernels(model, config)

@@ -71,7 +71,7 @@ def package_faults(name: str) -> tuple[list[str], list[str]]:
         name: name of the study, or of a folder of tables that has no builder yet.
 
     Returns:
-        A sentence for each fault, with file and line; and one for each experiment whose rows are not at hand.
+        A sentence for each fault, with file and line; and one for each experiment whose rows are missing.
     """
     faults = [*_file_faults(name)]
     if name not in corpora():

@@ -217,7 +217,7 @@ class Causal(Kind):
         "antonyms": Reading({"score": _DISAPPROVAL}, "causal:AntonymScorer", passes=40),
         "answers": Reading(
             {
-                "score": "correct answer is likelier",
+                "score": "correct answer is more likely",
                 "log_odds": "natural log-odds of the right answer",
             },
             "causal:AnswerOddsScorer",

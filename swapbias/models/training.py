@@ -159,7 +159,9 @@ def _train_bow(
     try:
         model.fit(train["text"], [LABELS[label] for label in train["label"]])
     except ValueError as error:  # an empty vocabulary
-        raise ValueError(f"The training sentences hold no words ({error}). Check them.") from error
+        raise ValueError(
+            f"The training sentences contain no words ({error}). Check them."
+        ) from error
     skops.io.dump(model, folder / formats.SKOPS)
     advance(1)
     scorer = ProbabilityScorer(model, model_id=BOW, options=LoadOptions())

@@ -76,7 +76,7 @@ def _from_file(file: Path) -> Rows:
     if not file.is_file():
         names = " and ".join(FILES)
         raise UsageError(
-            f"{file.parent} holds no {file.name}. Put {names} there, with lines like: 1 a fine film."
+            f"{file.parent} contains no {file.name}. Put {names} there, with lines like: 1 a fine film."
         )
     try:
         lines = file.read_text(encoding="utf-8-sig").split("\n")
@@ -101,7 +101,7 @@ def _from_file(file: Path) -> Rows:
         content = "no sentence"
         if sentences:
             content = f"{len(rows)} sentences with label {rows['label'][0]}"
-        fault = f"{file.name} holds {content}, expected both labels, 0 and 1. Add sentences."
+        fault = f"{file.name} contains {content}, expected both labels, 0 and 1. Add sentences."
         raise ValueError(fault)
     return rows
 

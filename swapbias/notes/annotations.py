@@ -55,7 +55,7 @@ def labelled_notes(folder: Path, notes: Path, patients: Path, *, seed: int) -> l
     matched = _match_notes(mimic3_notes(notes, patients), decided_keys)
     if not matched:
         raise ValueError(
-            f"{path.name}: none of its {len(votes)} notes stands in {notes.name}. Use files of one MIMIC-III version."
+            f"{path.name}: none of its {len(votes)} notes is in {notes.name}. Use files of one MIMIC-III version."
         )
     return split_by_phenotype([(note, labels[key]) for key, note in matched.items()], seed)
 

@@ -170,7 +170,7 @@ class Notes:
         sentences = []
         if of_others:
             sentences.append(
-                f"{of_others} of {total} test notes hold words of relatives, clinicians or others, "
+                f"{of_others} of {total} test notes contain words of relatives, clinicians or others, "
                 "which keep their gender"
             )
         if unknown:
@@ -182,11 +182,11 @@ class Notes:
             )
         if implausible and self.only_plausible:
             sentences.append(
-                f"{implausible} of {total} test notes left out: they hold gender-specific clinical terms"
+                f"{implausible} of {total} test notes left out: they contain gender-specific clinical terms"
             )
         elif implausible:
             sentences.append(
-                f"{implausible} of {total} test notes hold gender-specific clinical terms, "
+                f"{implausible} of {total} test notes contain gender-specific clinical terms, "
                 "and their other version is implausible (see plausible)"
             )
         return sentences

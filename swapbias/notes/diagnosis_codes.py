@@ -66,7 +66,7 @@ def coded_notes(folder: Path, *, seed: int = 0) -> list[dict[str, str]]:
     if missing:
         raise UsageError(
             f"{folder}: no {' and no '.join(f'{name}.csv' for name in missing)}, which the labels of MIMIC-IV notes "
-            "are made of (the hosp module of MIMIC-IV holds it). Put it there; swapping needs none."
+            "are made of (the hosp module of MIMIC-IV contains it). Put it there; swapping needs none."
         )
     discharge, diagnoses, patients = (path for path in tables.values() if path)
     labels = _labels_of_admissions(diagnoses)
@@ -79,7 +79,7 @@ def coded_notes(folder: Path, *, seed: int = 0) -> list[dict[str, str]]:
             labelled.append((note, labels[row["hadm_id"]]))
     if not labelled:
         raise ValueError(
-            f"{diagnoses.name}: none of the admissions of {discharge.name} stands in it. Use files of one version."
+            f"{diagnoses.name}: it has none of the admissions of {discharge.name}. Use files of one version."
         )
     chosen = split_by_phenotype(labelled, seed)
     chosen_ids = {row["note_id"] for row in chosen}

@@ -69,7 +69,7 @@ def kind_of_folder(folder: "str | PathLike[str]") -> str:
             return MIMIC4
     elif folder.name.lower().split(".")[0] in ("noteevents", "discharge", "patients"):
         raise UsageError(
-            f"{folder} is one file of MIMIC, expected its folder. Give the folder that holds it."
+            f"{folder} is one file of MIMIC, expected its folder. Give the folder that contains it."
         )
     if _own_files(folder):
         return OWN

@@ -69,7 +69,7 @@ def named_rows(
             cells = [batch.column(present[name.lower()]).to_pylist() for name in names]
         except UnicodeDecodeError:
             raise ValueError(
-                f"{path.name} holds text that is not UTF-8. Save it as UTF-8, or fetch it again."
+                f"{path.name} contains text that is not UTF-8. Save it as UTF-8, or fetch it again."
             ) from None
         for row in zip(*cells, strict=True):
             texts = ("" if cell is None else str(cell) for cell in row)

@@ -17,8 +17,8 @@ WARNING = (
     "service.**"
 )
 HOW_TO_READ = (
-    "Read the rows with pandas, or with `load_dataset(..., streaming=True)`: without it `datasets` keeps a copy in "
-    "its own cache, which is neither marked nor closed to others."
+    "Read the rows with pandas, or with `load_dataset(..., streaming=True)`. Without `streaming`, `datasets` keeps a "
+    "copy in its own cache, which is neither marked nor closed to others."
 )
 _NOTE_TABLES = ("noteevents", "discharge", "radiology", "discharge_detail", "radiology_detail")
 _PATIENT_TABLES = (
@@ -222,5 +222,5 @@ def refuse(path: Path, action: str, *, is_known: bool = False) -> None:
     """
     if is_known or is_credentialed(path):
         raise UsageError(
-            f"{path} holds credentialed clinical data, which must not be {action}. Keep it on this machine."
+            f"{path} contains credentialed clinical data, which must not be {action}. Keep it on this machine."
         )

@@ -73,7 +73,7 @@ def _refused_texts(never: Iterable[str]) -> dict[bytes, str]:
             continue
         for form in _encoded_forms(value):
             refused[form] = (
-                f"holds the value of {name}: nothing was published. "
+                f"contains the value of {name}: nothing was published. "
                 f"Take it out, or unset {name} if it is no secret."
             )
     for text in (*never, f"{Path.home()}/"):
@@ -90,12 +90,12 @@ def _check_piece(path: str, piece: bytes, refused: Mapping[bytes, str]) -> None:
     """Refuse, with a UsageError, a piece of a file that holds something private."""
     if _CREDENTIALED.search(piece):
         raise UsageError(
-            f"{path} holds or comes from credentialed clinical data: nothing was published. "
+            f"{path} contains or comes from credentialed clinical data: nothing was published. "
             "Keep it on this machine."
         )
     if _KEYS.search(piece):
         raise UsageError(
-            f"{path} holds what looks like an access key: nothing was published. "
+            f"{path} contains what looks like an access key: nothing was published. "
             "Take it out, and revoke the key."
         )
     for form, sentence in refused.items():
@@ -167,7 +167,7 @@ def _unpack(path: str, piece: bytes) -> bytes:
         return zlib.decompress(piece)
     except zlib.error:
         raise UsageError(
-            f"{path} holds what cannot be unpacked: nothing was published. Write the report again."
+            f"{path} contains what cannot be unpacked: nothing was published. Write the report again."
         ) from None
 
 
@@ -178,7 +178,7 @@ def _check_csv(path: str, data: bytes) -> None:
         is_credentialed = any(row.get("credentialed") == "True" for row in rows)
     except csv.Error:
         raise UsageError(
-            f"{path} has quotes that are not closed: nothing was published. Mend them."
+            f"{path} has quotes that are not closed: nothing was published. Correct them."
         ) from None
     if is_credentialed:
         raise _notes_error(path)
@@ -186,5 +186,5 @@ def _check_csv(path: str, data: bytes) -> None:
 
 def _notes_error(path: str) -> UsageError:
     return UsageError(
-        f"{path} holds credentialed clinical notes: nothing was published. Keep it on this machine."
+        f"{path} contains credentialed clinical notes: nothing was published. Keep it on this machine."
     )

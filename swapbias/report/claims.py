@@ -59,7 +59,7 @@ WORDS = {FOUND: "Gap", SMALL: "Gap", UNSTABLE: "Gap", NONE: "No gap", UNDECIDED:
 _WORDS_OF_DIFFERENCES = {**WORDS, **dict.fromkeys(SURE, "Difference"), NONE: "No difference"}
 _CLAIMS = {
     "masked": "prefers words for {more} to words for {less}",
-    "causal": "finds texts about {more} likelier than those about {less}",
+    "causal": "finds texts about {more} more likely than those about {less}",
 }
 _NOTHING_SCORED = "could not score what the question needs"
 _UNMEASURED_CLAIMS = {

@@ -19,8 +19,8 @@ _RATIO_CAPTION = (
     "Behind it the group with the higher rate."
 )
 _DIRECTION_CAPTION = (
-    "Cosines with the gender direction, beside those of random words and of a direction at random: "
-    "only what lies above chance is bias of these words."
+    "Cosines with the gender direction, compared with random words and with a random direction. "
+    "Only values above chance are bias of these words."
 )
 _DIRECTION = ("direct_bias", "signed_mean")
 

@@ -14,7 +14,7 @@ from swapbias.report.finding_names import (
 
 # Meaning of the sign or the size of a value; of other gaps as their experiment declares it.
 _SIGNS = {
-    terms.DIFFERENCE: "above zero the model that stands first in the contrast is higher: {declared}",
+    terms.DIFFERENCE: "above zero the first model of the contrast is higher: {declared}",
     "gap_difference": (
         "above zero the gap lies further toward {finding.group} with {finding.within} than with {finding.against}, "
         "below zero further toward {finding.reference_group}"
@@ -24,7 +24,7 @@ _SIGNS = {
     "main_effect": "above zero the first is higher, averaged over the other factors; of groups: {declared}",
     "group_spread": "0: no group differs from the others",
     "leakage_uar": "0.5 is chance; 1: the gender is predicted from every note",
-    "direct_bias": "0: the words stand at right angles to the gender direction",
+    "direct_bias": "0: the words are at right angles to the gender direction",
 }
 
 

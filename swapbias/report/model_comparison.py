@@ -27,7 +27,7 @@ from swapbias.studies import load_study
 NOT_TESTED = "No difference of models is tested here."
 NO_RANKING = (
     "This is a comparison and not a ranking: models know different words, and the studies' word lists cover them to "
-    "different degrees. Models stand in alphabetical order. A gap near zero shows that this gap is small on these "
+    "different degrees. Models are in alphabetical order. A gap near zero shows that this gap is small on these "
     "prompts, not that a model is fair."
 )
 

@@ -33,8 +33,8 @@ def state_effect_sizes(differences: Sequence[Finding], model: str, reference: st
     names = f"{safe_line(model)} minus {safe_line(reference)}"
     return (
         f"Cohen's d of {names}: {'; '.join(parts)}. "
-        f"A unit is a pair (a prompt with one condition; up to {pairs:,} pairs), "
-        "and d divides the difference of the mean gaps by the pooled SD of both models' gaps."
+        f"A unit is a pair (a prompt with one condition; up to {pairs:,} pairs). "
+        "Cohen's d divides the difference of the mean gaps by the pooled SD of both models' gaps."
     )
 
 

@@ -367,10 +367,10 @@ def value_with_interval(finding: Finding) -> str:
 
 
 def detectable_gap(gap: float, unit: Unit) -> str:
-    """Say how large a gap must be to be found: ``detects gaps of 3.3 points in 4 of 5 runs``.
+    """Say how large a gap must be to be found: ``has 80 % power for gaps of 3.3 points``.
 
     Args:
-        gap: the gap that a planned or a finished run finds in 4 of 5 repetitions, in the unit.
+        gap: the gap for which a planned or a finished run has 80 % power, in the unit.
         unit: the unit of the scores.
     """
-    return f"detects gaps of {format_gap(gap, unit)} in 4 of 5 runs"
+    return f"has 80 % power for gaps of {format_gap(gap, unit)}"

@@ -131,7 +131,7 @@
       node.append(turnNode(role, marked(content, elsewhere)));
     });
     const tokens = ofText.map((one) => pairs.tokens[one[3]]).find((one) => one && one.length);
-    if (tokens) node.append(facts(`likeliest words, in ${scale === 1 ? "shares" : "points"}: ` + tokens.map(([word, p]) => `${word} ${scale === 1 ? p : number(100 * p, false)}`).join(", ")));
+    if (tokens) node.append(facts(`most likely words, in ${scale === 1 ? "shares" : "points"}: ` + tokens.map(([word, p]) => `${word} ${scale === 1 ? p : number(100 * p, false)}`).join(", ")));
     else for (const answer of new Set(ofText.map((one) => (values.answer || [])[one[4]]).filter(Boolean)))
       node.append(turnNode("answer", marked(answer, answers.filter((one) => one !== answer))));
     return node;

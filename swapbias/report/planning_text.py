@@ -73,7 +73,7 @@ def planned_power(gaps: Sequence[planning.PlannedGap]) -> str:
     least = format_gap(sharpest[0], sharpest[1].unit)
     if least in text:
         return text
-    return f"{text}, of {least} in the sharpest of {len(gaps)} comparisons"
+    return f"{text}; for the most precise of {len(gaps)} comparisons, {least}"
 
 
 def _whole(unit: Unit) -> str:
@@ -102,7 +102,7 @@ def planned_basis(gaps: Sequence[planning.PlannedGap]) -> Iterator[str]:
     else:
         yield f"Assumed: {deviations}, as in the released outputs of {gap.spreads.study} for {model}."
     if gap.finding.questions > 1:
-        yield f"The interval holds for the {gap.finding.questions} questions of this run at once."
+        yield f"The interval covers the {gap.finding.questions} questions of this run at once."
 
 
 def _deviations(gap: planning.PlannedGap) -> str:

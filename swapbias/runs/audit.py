@@ -94,7 +94,7 @@ def start(
     if _is_complete(begun):
         return run, answered(run, read_run(folder).found)
     manifest = begun or _new_manifest(planned, models, in_memory=scorer is not None)
-    then = f"Wait until it ends, or stop it and go on with swapbias audit --resume {run.place}."
+    then = f"Wait until it ends, or stop it and continue with swapbias audit --resume {run.place}."
     with writing(folder, credentialed=planned["credentialed"], then=then):
         if not begun:
             _say_notes(tasks, say)
@@ -179,7 +179,7 @@ def _check_new(run: Run, planned: Mapping[str, Any], expected: Mapping[str, Any]
     Run.check_new(run.folder, run.address)
     if expected is not None and expected["corpora"] != planned["corpora"]:
         raise UsageError(
-            "The prompts or word lists are not those of the run that is to be repeated. Audit anew."
+            "The prompts or word lists are not those of the run that is to be repeated. Run a new audit."
         )
 
 

@@ -59,7 +59,7 @@ def read_request(
     try:
         manifest = parse_json(content, unique=True)
     except ValueError as error:
-        raise ValueError(f"{path} cannot be read ({error}). Mend it.") from error
+        raise ValueError(f"{path} cannot be read ({error}). Correct it.") from error
     if not isinstance(manifest, dict) or not {"settings", "corpora"} <= manifest.keys():
         raise ValueError(
             f"{path} is no manifest of a run: it has no settings and corpora. Give another file."
@@ -103,8 +103,10 @@ def _parse_toml(path: Path, content: bytes) -> tuple[str, dict[str, Any]]:
     except (ValueError, RecursionError) as error:
         if isinstance(error, tomllib.TOMLDecodeError):
             for line, name in _repeated_names(text):
-                raise UsageError(f"{path}:{line}: {name} stands twice. Keep one of them.") from None
-        raise ValueError(f"{path} cannot be read ({error}). Mend it.") from error
+                raise UsageError(
+                    f"{path}:{line}: {name} appears twice. Keep one of them."
+                ) from None
+        raise ValueError(f"{path} cannot be read ({error}). Correct it.") from error
 
 
 def _model_faults(models: Any, values: Mapping[str, Any]) -> list[FileFault]:

@@ -90,7 +90,7 @@ class ScoreCache:
             table = pq.read_table(path, page_checksum_verification=True, partitioning=None)
             os.utime(path)
             if table.num_rows != count or table.column_names != _COLUMNS:
-                raise ValueError("it holds something else")
+                raise ValueError("it contains something else")
         except (OSError, ValueError, pa.ArrowException):
             with suppress(OSError):
                 path.unlink(missing_ok=True)
@@ -192,7 +192,7 @@ def _lexicons_sha256(corpus: str) -> dict[str, str]:
         try:
             digests[name] = _lexicon_sha256(name)
         except UpstreamMissingError:  # who reads it says so
-            digests[name] = "not at hand"
+            digests[name] = "not found"
     return digests
 
 

@@ -35,7 +35,7 @@ def write_released_runs(names: Sequence[str], folder: Path) -> tuple[list[Run], 
 
     Raises:
         UsageError: the folder is not empty, or no study has such outputs.
-        UpstreamMissingError: none of them is at hand.
+        UpstreamMissingError: all of them are missing.
         ValueError: a file is not the pinned one.
     """
     need("A run", "matplotlib")
@@ -59,8 +59,8 @@ def write_released_runs(names: Sequence[str], folder: Path) -> tuple[list[Run], 
                 left_out.append(f"{name}, {model}: counts were released, and no scored outputs.")
     if not written and is_missing:
         raise UpstreamMissingError(
-            f"No released output of {listed(names)} is at hand. Go online, or set SWAPBIAS_UPSTREAM to a folder that "
-            "holds them as OWNER/REPOSITORY/PATH."
+            f"No released output of {listed(names)} was found. Go online, or set SWAPBIAS_UPSTREAM to a folder that "
+            "contains them as OWNER/REPOSITORY/PATH."
         )
     if not written:
         raise UsageError(

@@ -37,7 +37,7 @@ class Store:
         parts = urlsplit(self.url)
         if parts.password or (parts.scheme in _SCHEMES[:3] and parts.username):
             raise UsageError(
-                "The URL of a store holds a key, and URLs are printed. Leave it to the environment."
+                "The URL of a store contains a key, and URLs are printed. Leave it to the environment."
             )
         if parts.scheme not in _SCHEMES or not parts.netloc or not parts.path.strip("/"):
             raise UsageError(

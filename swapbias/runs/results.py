@@ -202,11 +202,11 @@ def read_run(folder: Path, *, repo: str = "", commit: str = "") -> Results:
 def _check_complete(manifest: Mapping[str, Any], source: str, folder: Path, repo: str) -> None:
     """Refuse a run that is not complete (UsageError), or that nobody may share (ValueError)."""
     if manifest["status"] != "complete":
-        step = "Its owner can go on" if repo else "Go on"
+        step = "Its owner can continue" if repo else "Continue"
         raise UsageError(f"{source} is not complete. {step} with swapbias audit --resume {folder}.")
     if repo and manifest.get("credentialed"):
         raise ValueError(
-            f"{source}: it says that it holds credentialed data, which nobody may share. Tell its owner."
+            f"{source}: it says that it contains credentialed data, which nobody may share. Tell its owner."
         )
 
 
@@ -217,7 +217,7 @@ def _check_distinct(all_findings: Sequence[Finding], source: str) -> None:
         for finding in comparisons(all_findings, rates=True)
     ]
     if len(set(keys)) != len(keys):
-        raise ValueError(f"{source}: a primary finding stands twice. Its owner can audit again.")
+        raise ValueError(f"{source}: a primary finding appears twice. Its owner can audit again.")
 
 
 def _read_coverage(run: Run) -> pd.DataFrame:

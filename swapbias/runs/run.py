@@ -117,7 +117,7 @@ class Run:
         run = cls(folder, address)
         if not (folder / MANIFEST).is_file():
             raise UsageError(
-                f"{run.place} holds no run: it has no {MANIFEST}. Give the folder of a run."
+                f"{run.place} contains no run: it has no {MANIFEST}. Give the folder of a run."
             )
         run.open_studies()
         return run

@@ -47,7 +47,7 @@ def paper_tables(results: Sequence[Results]) -> list[PaperTable]:
             f"{names} has no table of a paper: {listed(studies)} declares none. Its numbers are in findings.csv."
         )
     raise UsageError(
-        f"{names} has no number that stands in a table of {listed(with_tables)}. Audit the paper's experiments."
+        f"{names} has no number for a table of {listed(with_tables)}. Audit the paper's experiments."
     )
 
 

@@ -395,8 +395,8 @@ def _advise(name: str, options_class: Any, form: Form) -> str:
 
 _ELSEWHERE = {
     PromptOptions: "It is about own prompts: write it into the study.toml of a folder, and name that in studies.",
-    Engine: "It says where an audit runs, and stands in no file: give it to the command.",
-    StoreOptions: "It says where an audit runs, and stands in no file: give it to the command.",
+    Engine: "It says where an audit runs and cannot be in a file: give it to the command.",
+    StoreOptions: "It says where an audit runs and cannot be in a file: give it to the command.",
 }
 
 

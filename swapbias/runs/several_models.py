@@ -74,7 +74,7 @@ def audit_several(
     data = settings.of(NoteOptions).data
     credentialed = is_credentialed(folder) or (data is not None and is_credentialed(Path(data)))
     failed: dict[str, str] = {}
-    then = "Wait until it ends, or stop it. The same command goes on."
+    then = "Wait until it ends, or stop it. Run the same command again to resume."
     with writing(folder, credentialed, then=then):
         for number, model in enumerate(names, start=1):
             title = f"model {number:,} of {len(names):,}"

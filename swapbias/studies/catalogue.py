@@ -65,7 +65,7 @@ def _installed(name: str) -> Corpus:
     corpus = CORPORA.load(name)
     if not isinstance(corpus, Corpus) or corpus.name != name:
         raise UsageError(
-            f"{CORPORA.place(name)} is not the corpus {name!r}. Mend its entry point, or its name."
+            f"{CORPORA.place(name)} is not the corpus {name!r}. Correct its entry point, or its name."
         )
     return corpus
 
@@ -263,7 +263,7 @@ def config_rows(corpus: Corpus | str, config: str, *, download: bool = True) -> 
     Args:
         corpus: the corpus, or its name.
         config: the name of one of its configs.
-        download: fetch upstream files that are not at hand.
+        download: fetch upstream files that are missing.
 
     Raises:
         UsageError: an unknown name.

@@ -132,7 +132,7 @@ def _split_faults(config: DeclaredConfig, values: Iterable[str]) -> Iterator[Con
 def _chat_faults(config: DeclaredConfig, rows: Sequence[Row]) -> Iterator[ConfigFault]:
     """Find texts that hold turns of a chat."""
     if any(row["text"] != turns(row["text"])[0]["content"] for row in rows):
-        sentence = f"texts of {config.name} hold turns of a chat, and chats is not stated. Add chats = true."
+        sentence = f"texts of {config.name} contain turns of a chat, and chats is not stated. Add chats = true."
         yield "chats", sentence, ""
 
 
@@ -151,7 +151,7 @@ def _type_faults(
         )
         yield "types", sentence, ""
     elif of_column == "float64" and all(_fits(value, "int64") for value in values):
-        sentence = f"types says float64 of the column {quoted(column)}, and rows hold whole numbers: int64."
+        sentence = f"types says float64 of the column {quoted(column)}, and rows contain whole numbers: int64."
         yield "types", sentence, ""
 
 
@@ -180,9 +180,7 @@ def _untyped_faults(
         return
     for of_column in ("bool", "int64", "float64"):
         if all(isinstance(row[column], str) and _fits(row[column], of_column) for row in rows):
-            sentence = (
-                f"rows hold {of_column} in the column {quoted(column)}, and types does not say so."
-            )
+            sentence = f"rows contain {of_column} in the column {quoted(column)}, and types does not say so."
             yield "types", f'{sentence} Add {column} = "{of_column}", or "string".', ""
             return
 

@@ -210,7 +210,7 @@ def _config_faults(
         key_path: KeyPath = ("configs", number)
         if config.name in names:
             yield declaration.fault(
-                (*key_path, "name"), f"the name {quoted(config.name)} stands twice. Change one."
+                (*key_path, "name"), f"the name {quoted(config.name)} appears twice. Change one."
             )
         names.add(config.name)
         yield from _column_faults(declaration, key_path, config)

@@ -89,7 +89,7 @@ def disagreements(values: Mapping[str, Any], study: Study) -> Iterator[RawFault]
         if experiment.name in names[:number]:
             yield (
                 (*key_path, "name"),
-                f"name {quoted(experiment.name)} stands twice. Name one of them anew.",
+                f"name {quoted(experiment.name)} appears twice. Rename one of them.",
                 "",
             )
         declared = values["experiments"][number]
@@ -129,7 +129,7 @@ def _group_faults(key_path: KeyPath, experiment: Experiment, primary: Any) -> It
             )
             yield (*key_path, "compares", key), sentence, ""
     if compares.reference and compares.reference in compares.groups:
-        sentence = f"groups hold the reference {quoted(compares.reference)}. Take it out."
+        sentence = f"groups contain the reference {quoted(compares.reference)}. Take it out."
         yield (*key_path, "compares", "groups"), sentence, compares.reference
 
 

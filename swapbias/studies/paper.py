@@ -137,7 +137,7 @@ class PaperRun:
     findings: Sequence[Any] = field(default=(), repr=False)
     """The findings of this model in this study."""
     rows: Any = field(default=None, repr=False)
-    """The scored rows of this model in this study; None where the run has none at hand."""
+    """The scored rows of this model in this study; None where the run has none."""
     explanations: Sequence[Any] = field(default=(), repr=False)
     """The words that explain notes of this model in this study (``findings.explained_notes.Explanation``)."""
     pin: Mapping[str, Any] = field(default_factory=dict)
@@ -211,7 +211,7 @@ def _faults(
     for number, table in enumerate(paper.tables):
         key_path: KeyPath = ("tables", number)
         if table.name in names:
-            sentence = f"the name {quoted(table.name)} stands twice. Change one."
+            sentence = f"the name {quoted(table.name)} appears twice. Change one."
             yield declaration.fault((*key_path, "name"), sentence)
         names.add(table.name)
         yield from _table_faults(declaration, key_path, table, calculated)
@@ -251,7 +251,7 @@ def _table_faults(
     dimensions = [*table.rows, *table.columns]
     repeated = [name for name in dimensions if dimensions.count(name) > 1]
     if repeated:
-        sentence = f"the dimension {repeated[0]} stands twice in rows and columns. Drop one."
+        sentence = f"the dimension {repeated[0]} appears twice in rows and columns. Drop one."
         yield declaration.fault((*key_path, "columns"), sentence)
     is_calculated = table.name in calculated
     if table.cells and is_calculated:
@@ -266,12 +266,12 @@ def _table_faults(
         yield declaration.fault(key_path, sentence)
     levels = [level for level, _ in table.stars]
     if levels != sorted(levels, reverse=True):
-        sentence = "stars do not stand from the largest level to the smallest. Sort them."
+        sentence = "stars are not in order from the largest level to the smallest. Sort them."
         yield declaration.fault((*key_path, "stars"), sentence)
     headings = [cell.heading for cell in table.cells]
     for heading in dict.fromkeys(headings):
         if headings.count(heading) > 1:
-            sentence = f"the heading {quoted(heading)} stands twice. Change one."
+            sentence = f"the heading {quoted(heading)} appears twice. Change one."
             yield declaration.fault((*key_path, "cells", headings.index(heading)), sentence)
 
 

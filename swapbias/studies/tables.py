@@ -257,10 +257,10 @@ def upstream_file(corpus: str, path: str, *, download: bool = True) -> Path:
     Args:
         corpus: the name of the corpus that pins it.
         path: the path of the file in its repository.
-        download: fetch it where it is not at hand.
+        download: fetch it where it is missing.
 
     Raises:
-        UpstreamMissingError: it is not at hand, or another file.
+        UpstreamMissingError: it is missing, or another file.
         ValueError: the corpus pins no such file.
     """
     if (reads := _READS.get()) is not None:
@@ -278,8 +278,8 @@ def upstream_file(corpus: str, path: str, *, download: bool = True) -> Path:
             _fetch(pin, file)
     if not file.is_file():
         raise UpstreamMissingError(
-            f"{pin['repository']}/{path} is not at hand. "
-            "Set SWAPBIAS_UPSTREAM to a folder that holds it, or go online so that it is fetched."
+            f"{pin['repository']}/{path} was not found. "
+            "Set SWAPBIAS_UPSTREAM to a folder that contains it, or go online so that it is fetched."
         )
     if file_sha256(file) != pin["sha256"]:
         raise UpstreamMissingError(
@@ -299,7 +299,7 @@ def _fetch(pin: Mapping[str, str], target: Path) -> None:
         reason = getattr(error, "reason", error)
         raise UpstreamMissingError(
             f"{pin['repository']}/{pin['path']} could not be fetched ({reason}). "
-            "Set SWAPBIAS_UPSTREAM to a folder that holds it, or go online."
+            "Set SWAPBIAS_UPSTREAM to a folder that contains it, or go online."
         ) from error
     if hashlib.sha256(content).hexdigest() != pin["sha256"]:
         raise UpstreamMissingError(

@@ -241,7 +241,7 @@ def _begin_cluster(
 
     sentence = (
         f"{MOST_DEATHS} workers died on part {{}}, most likely for want of memory. What is done is saved: "
-        "go on with fewer workers, or on larger machines."
+        "continue with fewer workers, or on larger machines."
     )
     return Workers(count, submit, ray.exceptions.RayError, sentence)
 

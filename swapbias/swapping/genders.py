@@ -35,11 +35,11 @@ def check_genders(values: Sequence[Any], column: str) -> None:
     step = "Write these words in it, or name another column with --gender."
     if codes:
         raise UsageError(
-            f"Column {column!r} holds the code {codes[0]}, expected female or male (or F, M). {step}"
+            f"Column {column!r} contains the code {codes[0]}, expected female or male (or F, M). {step}"
         )
     if strange and not kept & _SIDES.keys():
         raise UsageError(
-            f"Column {column!r} holds other words than female and male (or F, M). {step}"
+            f"Column {column!r} contains other words than female and male (or F, M). {step}"
         )
 
 

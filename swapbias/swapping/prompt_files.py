@@ -177,5 +177,5 @@ def _cells(name: str, column: pa.ChunkedArray) -> list[Any]:
         return ["" if text is None else text for text in texts]
     except pa.ArrowException:
         raise UsageError(
-            f"Column {name!r} holds {column.type}, expected texts or numbers. Convert it."
+            f"Column {name!r} contains {column.type}, expected texts or numbers. Convert it."
         ) from None

@@ -185,7 +185,7 @@ def files_of(path: Path) -> list[Path]:
     if (path / SWAP_MANIFEST).is_file() and (path / SWAPPED_ROWS).is_dir():
         if parse_json((path / SWAP_MANIFEST).read_bytes()).get("status") != "complete":
             raise UsageError(
-                f"The swap into {path} is not complete. Repeat its command, which goes on from there."
+                f"The swap into {path} is not complete. Run its command again to resume."
             )
         path = path / SWAPPED_ROWS
     below = _visible_files(path)
@@ -196,11 +196,11 @@ def files_of(path: Path) -> list[Path]:
     if len(folders) > 1:
         examples = listed(folders[:8])
         raise UsageError(
-            f"{path} holds files in {len(folders)} folders, among them {examples}. Give one of them."
+            f"{path} contains files in {len(folders)} folders, among them {examples}. Give one of them."
         )
     if not files:
         raise UsageError(
-            f"{path} holds no files of rows, expected some of {formats}. Give another folder."
+            f"{path} contains no files of rows, expected some of {formats}. Give another folder."
         )
     return files
 
@@ -219,7 +219,7 @@ def _with_text(schema: pa.Schema, column: str | None) -> pa.Schema:
     repeated = next((name for name, times in Counter(schema.names).items() if times > 1), None)
     if repeated is not None:
         raise ValueError(
-            f"A column stands twice in the input ({tables.shown_names([repeated])}), expected once. Rename one."
+            f"A column appears twice in the input ({tables.shown_names([repeated])}), expected once. Rename one."
         )
     if column is not None and column not in schema.names:
         names = tables.shown_names(schema.names)
@@ -234,7 +234,7 @@ def _with_text(schema: pa.Schema, column: str | None) -> pa.Schema:
         is_texts = field.name == column
         if is_texts and not is_text:
             raise UsageError(
-                f"Column {column!r} holds {kind}, expected texts. Choose another with --column."
+                f"Column {column!r} contains {kind}, expected texts. Choose another with --column."
             )
         is_other_text = is_texts and not kinds.is_large_string(kind)
         if is_text and (is_category or is_other_text):
@@ -283,7 +283,7 @@ def _hub_source(name: str, column: str, split: str | None) -> Source:
         raise UsageError(f"{name} has the splits {listed(streams)}. Choose one with --split.")
     if first is None:
         raise ValueError(
-            f"{name} (split {chosen}) holds no rows, expected some. Choose another --split."
+            f"{name} (split {chosen}) contains no rows, expected some. Choose another --split."
         )
     schema = _with_text(first.schema.remove_metadata(), column)
 

@@ -28,7 +28,7 @@ LONGEST = 8 << 20
 _CHUNK = 4 << 20  # bytes of lines of JSON that are read at once
 _LINE = 8 * LONGEST  # of JSON lines, which may write each byte of a text with six
 _ONE_TYPE = (
-    "column {!r} holds values of more than one type or that no type holds, "
+    "column {!r} contains values of more than one type or of no known type, "
     "expected one type. Write them as text."
 )
 
@@ -271,11 +271,11 @@ def _json_row(file_line: str, line: bytes, is_first: bool) -> dict[str, Any]:
         # The whole sentence of a decoder would repeat the line.
         reason = getattr(error, "msg", error)
         raise ValueError(
-            f"{file_line}: no JSON ({reason}), expected one JSON object per line. Mend it."
+            f"{file_line}: no JSON ({reason}), expected one JSON object per line. Correct it."
         ) from None
     if not isinstance(row, dict):
         raise ValueError(
-            f"{file_line}: a {type(row).__name__}, expected one JSON object per line. Mend it."
+            f"{file_line}: a {type(row).__name__}, expected one JSON object per line. Correct it."
         )
     return row
 

@@ -194,23 +194,29 @@ def test_error_rates_on_the_pages():
     failed = [shares(gates, 4, effects)[-1] for effects in ("normal", "lognormal")]
     grown = [100 * float(row[4]) for row in rows_of("Gates beside a baseline") if row[1] != row[2]]
     for page, text in (
-        ("README.md", f"calls {min(shipped):.1f} to {max(shipped):.1f} % biased at 0.05"),
         (
-            "docs/verdicts.md",
-            f"{normal[0]:.1f} to {normal[-1]:.1f} % are called a gap at 0.05, with normal effects",
+            "README.md",
+            f"false positives are {min(shipped):.1f} to {max(shipped):.1f} % at a nominal 5 %",
         ),
         (
             "docs/verdicts.md",
-            f"it is {skewed[0]:.1f} to {skewed[-2]:.1f} %, and {skewed[-1]:.1f} % where six pairs",
+            f"At a nominal 5 %, false positives are {normal[0]:.1f} to {normal[-1]:.1f} % with normal effects",
         ),
-        ("docs/verdicts.md", f"also rare ones, err in at most {shares(null, 3, '0/1')[-1]:.1f} %"),
+        (
+            "docs/verdicts.md",
+            f"they are {skewed[0]:.1f} to {skewed[-2]:.1f} %, and {skewed[-1]:.1f} % if six pairs",
+        ),
+        (
+            "docs/verdicts.md",
+            f"also rare ones, false positives are at most {shares(null, 3, '0/1')[-1]:.1f} %",
+        ),
         (
             "docs/gate.md",
             f"passed at most {shares(gates, 3, 'normal')[-1]:.1f} % with normal effects",
         ),
-        ("docs/gate.md", f"With lognormal ones it passed at most {passed[-1]:.1f} %"),
+        ("docs/gate.md", f"With lognormal effects it passed at most {passed[-1]:.1f} %"),
         ("docs/gate.md", f"failed at most {failed[0]:.1f} % and {failed[1]:.1f} %"),
-        ("docs/gate.md", f"at most {max(grown):.1f} % passed what had grown by the margin"),
+        ("docs/gate.md", f"at most {max(grown):.1f} % of gaps that had grown by the margin"),
     ):
         assert text in " ".join((ROOT / page).read_text(encoding="utf-8").split()), text
 
@@ -289,7 +295,7 @@ def test_rates_of_own_prompts():
         ("verdicts", f"with them it is at most {called[1]:.1f} %"),
         (
             "verdicts",
-            f"called a gap in {five[0]} % of runs with normal effects, and in {five[1]} % with lognormal ones",
+            f"called a gap in {five[0]} % with normal effects and in {five[1]} % with lognormal effects",
         ),
         (
             "gate",

@@ -113,7 +113,7 @@ def test_junit(runs, tmp_path):
 def test_impossible_checks(runs):
     """A check without a run, study or margin is refused with the reason."""
     for arguments, part in (
-        ([runs / "nothing"], "holds no run"),
+        ([runs / "nothing"], "contains no run"),
         ([runs / "fair", "--study", "ocupation_sentiment"], "Did you mean occupation_sentiment?"),
         ([runs / "fair", "--max-gap", "0"], "expected above 0"),
     ):

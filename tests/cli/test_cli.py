@@ -116,7 +116,7 @@ def test_fresh_process():
 @pytest.mark.parametrize(
     ("arguments", "code", "parts"),
     [
-        (["compare", "tests"], 2, ["holds no run"]),
+        (["compare", "tests"], 2, ["contains no run"]),
         (["audit", "--study", "nope"], 2, ["Unknown study 'nope'", "gendered_stigma"]),
         (["audit", "--study", "gendered_stigma:nope"], 2, ["Unknown config 'nope'"]),
         (["audit", "./no/:smile:/:x:"], 2, ["no/:smile:/:x: does not exist"]),
@@ -134,7 +134,7 @@ def test_fresh_process():
             2,
             ["No experiment fits. gendered_stigma rq1", "needs a masked model", " fits."],
         ),
-        (["audit", "--resume", "tests"], 2, ["holds no run"]),
+        (["audit", "--resume", "tests"], 2, ["contains no run"]),
         (["audit", "vader", "--resume", "tests"], 2, ["MODEL is given", "Drop the others"]),
         (["audit", "--kind", "masked"], 2, ["no model is named"]),
         (
@@ -153,7 +153,7 @@ def test_fresh_process():
         (
             ["audit", "vader", "calibration", "--out", "s3://bucket/run"],
             2,
-            ["holds runs of one model each"],
+            ["contains runs of one model each"],
         ),
         (["build", "nope"], 2, ["Unknown corpus 'nope'"]),
         (["plan", "vader", "--study", "occupation_sentiment:contol"], 2, ["Did you mean control?"]),
@@ -397,7 +397,7 @@ def test_second_build(tmp_path):
     (tmp_path / "gendered_stigma").mkdir()
     (tmp_path / "gendered_stigma" / "mine.txt").write_text("keep")
     (tmp_path / "gendered_stigma" / "README.md").write_text("a dataset of somebody else")
-    refused(swapbias("build", "gendered_stigma", "--out", tmp_path), 2, "holds something else")
+    refused(swapbias("build", "gendered_stigma", "--out", tmp_path), 2, "contains something else")
     assert (tmp_path / "gendered_stigma" / "mine.txt").read_text() == "keep"
 
 
@@ -422,7 +422,7 @@ def test_reproduce(upstream, tmp_path):
     assert every.output.count("yes") == 14
     assert max(map(len, every.output.splitlines())) <= 100
     none = swapbias("reproduce", "occupation_sentiment", SWAPBIAS_UPSTREAM=tmp_path)
-    refused(none, 1, "No released output is at hand")
+    refused(none, 1, "No released output was found")
     unreleased = invoke("reproduce", "phenotype_fairness", "--all")
     assert unreleased.exit_code == 0
     assert "authors released no outputs; 264 numbers not compared" in unreleased.output
@@ -590,7 +590,7 @@ def test_plan():
     # 17 templates x 22 diagnoses, each text in six wordings, 17 about no condition; at most 111 calls for each of
     # 27 x 22 texts.
     assert (
-        "374 pairs, 17 templates x 22 diagnoses; detects gaps of 16.8 points in 4 of 5 runs"
+        "374 pairs, 17 templates x 22 diagnoses; has 80 % power for gaps of 16.8 points"
         in done.stdout
     )
     assert f"{374 * 6 + 17:,} model calls." in done.stdout

@@ -91,7 +91,7 @@ def test_impossible_comparison(hub, tmp_path):
     for names, sentence in (
         (["mine"], "1 run can be read, expected two or more"),
         (["eve/gone"], "0 runs can be read, expected two or more: eve/gone is not there"),
-        (["mine", "other"], "holds no run"),
+        (["mine", "other"], "contains no run"),
         (["mine", "bob/audits"], "no experiment in common"),
         (["mine", "mine"], "same run is named several times"),
     ):

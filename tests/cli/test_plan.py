@@ -88,7 +88,7 @@ def plan(folder, prompts, *arguments, model="scoring:score"):
 
 
 def detected(output):
-    return float(re.search(r"detects gaps of (\S+) points in 4 of 5 runs", output)[1])
+    return float(re.search(r"has 80 % power for gaps of (\S+) points", output)[1])
 
 
 def detectable(run):
@@ -153,7 +153,7 @@ def test_plan_like_a_masked_run(tmp_path):
     assert any(
         detected(output) == pytest.approx(one, abs=0.05001) for one in detectable(tmp_path / "run")
     )
-    assert "374 pairs, 17 templates x 22 diagnoses; detects" in output
+    assert "374 pairs, 17 templates x 22 diagnoses; has 80 % power" in output
     assert table_of(output)
     # An experiment of the plan that the run did not read keeps the declared spreads.
     both = swapbias(
@@ -240,7 +240,7 @@ def test_too_few_templates(folder):
     write_prompts(folder / "three.csv", 3, 8)
     output = plan(folder, "three.csv")
     assert "3 templates are too few for a verdict; at least 4 are needed" in output
-    assert "detects gaps" not in output
+    assert "80 % power" not in output
     assert table_of(output)
 
 
@@ -314,7 +314,7 @@ def test_spreads_of_other_prompts(folder):
     write_prompts(folder / "other" / "mine.csv", 20, 5)
     output = plan(folder, "other/mine.csv", "--like", "run")
     assert "mine classifier: 200 prompts" in output
-    assert "100 pairs, 20 templates x 5 pairs of names; detects" in output
+    assert "100 pairs, 20 templates x 5 pairs of names; has 80 % power" in output
     assert "as in run for scoring:score" in output
     write_prompts(folder / "renamed.csv", 20, 5)
     assert detected(plan(folder, "renamed.csv", "--like", "run")) == detected(output)
@@ -353,7 +353,7 @@ def test_spreads_of_other_prompts(folder):
             ),
             ("same random factors",),
         ),
-        (("plan", "vader", "--like", "nowhere"), ("nowhere holds no run",)),
+        (("plan", "vader", "--like", "nowhere"), ("nowhere contains no run",)),
         (("plan", "vader", "--like", "bare"), ("bare has no scored prompts",)),
     ],
     ids=["audit", "other study", "other factors", "missing run", "no rows"],
@@ -405,10 +405,11 @@ def test_run_without_spread(folder):
 )
 def test_examples_of_the_docs(page, arguments):
     """The examples of the docs are what a plan prints."""
-    blocks = re.findall(
-        r"^```\n(.*?)^```", (ROOT / "docs" / page).read_text(), re.MULTILINE | re.DOTALL
+    text = (ROOT / "docs" / page).read_text()
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    block = next(
+        block for language, block in blocks if not language and "80 % power for gaps of" in block
     )
-    block = next(block for block in blocks if "detects gaps of" in block)
     printed = " ".join(swapbias("plan", *arguments).stdout.split())
     for sentence in block.strip().splitlines():
         assert " ".join(sentence.split()) in printed
@@ -421,4 +422,4 @@ def test_run_without_scores(tmp_path):
     assert swapbias("audit", *asks, "--out", "run", cwd=tmp_path).returncode == 0
     output = swapbias("plan", *asks, "--like", "run", cwd=tmp_path).stdout
     assert "run shows no spread of this gap: too little was scored, or nothing varies." in output
-    assert "detects gaps" not in output
+    assert "80 % power" not in output

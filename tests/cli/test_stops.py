@@ -118,7 +118,9 @@ def test_audit_without_saved_scores(several, tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(ScoreCache, "write", raising("SIGINT", ScoreCache.write))
         done = swapbias("audit", *arguments, "--out", place, cwd=tmp_path)
-    goes_on = "the same command goes on" if several else f"swapbias audit --resume '{place}'"
+    goes_on = (
+        "run the same command again to resume" if several else f"swapbias audit --resume '{place}'"
+    )
     assert_stopped(done, 130, str(place), goes_on)
     assert not list(place.rglob("*.parquet"))
     if not several:
@@ -136,7 +138,7 @@ def test_stopped_swap(tmp_path, monkeypatch):
             swapbias("swap", tmp_path / "a.csv", "--out", out),
             143,
             str(out),
-            "the same command goes on",
+            "run the same command again to resume",
         )
     assert swapbias("swap", tmp_path / "a.csv", "--out", out).returncode == 0
     assert pq.read_table(out / "data").num_rows == 5

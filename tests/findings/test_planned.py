@@ -141,14 +141,14 @@ def test_plan_and_audit_agree(tmp_path):
     found = with_verdicts(disaggregate(scored, alone, robustness=False))
     primary = next(one for one in found if one.primary and one.measure == "gap_difference")
     gap = detectable_gap(0.04917 * (1 + 0.8 / 20), 20, level=primary.level)
-    planned = f"detects gaps of {100 * gap:.1f} points in 4 of 5 runs"
+    planned = f"has 80 % power for gaps of {100 * gap:.1f} points"
     tiny.save("bert", tmp_path / "model")
     output = swapbias("plan", tmp_path / "model", "--study", "gendered_stigma:rq1").stdout
     assert f"374 pairs, 17 templates x 22 diagnoses; {planned};" in output
     sources = "4.2 points between templates, 11.5 between diagnoses, 3.5 left, as in the released outputs of"
     assert f"Assumed: SD {sources} gendered_stigma for roberta-large." in output
-    match = re.search(r"detects gaps of (\S+) points in 4 of 5 runs", describe_certainty(primary))
-    assert float(match[1]) == pytest.approx(float(planned.split()[3]), rel=0.06)
+    match = re.search(r"has 80 % power for gaps of (\S+) points", describe_certainty(primary))
+    assert float(match[1]) == pytest.approx(float(planned.split()[-2]), rel=0.06)
 
 
 @pytest.mark.parametrize("df", [1.5, 7.0, 40.0])

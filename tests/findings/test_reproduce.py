@@ -175,7 +175,7 @@ def of_longformer(tmp_path, monkeypatch):
 
         def at_hand(corpus, path):
             if path not in files:
-                raise UpstreamMissingError(f"{path} is not at hand")
+                raise UpstreamMissingError(f"{path} was not found")
             return files[path]
 
         printed = {
@@ -226,7 +226,7 @@ def test_missing_outputs(tmp_path, monkeypatch):
     results = list(recompute("occupation_sentiment"))
     missing = [one for one in results if isinstance(one, NotAtHand)]
     reasons = Counter(one.reason for one in results if isinstance(one, NotCompared))
-    assert reasons.pop("its released outputs are not at hand") == 20
+    assert reasons.pop("its released outputs were not found") == 20
     assert reasons == {
         "its t-test does not pair the sentences": 3,
         "the training sentences are not among the released outputs; swapbias train prints those of "
@@ -237,7 +237,7 @@ def test_missing_outputs(tmp_path, monkeypatch):
         "logistic regression (bag of words)",
         "bidirectional LSTM",
     ]
-    assert "runs/logreg.txt is not at hand" in missing[1].reason
+    assert "runs/logreg.txt was not found" in missing[1].reason
 
 
 @pytest.mark.parametrize(

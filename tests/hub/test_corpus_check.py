@@ -48,7 +48,7 @@ def test_skeleton_of_a_corpus(pasted):
     assert code == 1
     assert "It can be audited." in said
     assert "night_shift/rows.csv has no line for config sentences. Record its rows." in said
-    assert "2 to mend before it is published." in said
+    assert "2 errors; fix them before publishing it." in said
     code, said = check(folder, "--write")
     assert (code, said.splitlines()[-1]) == (0, "It can be published.")
     recorded = (folder / "shifts" / "datasets_src" / NAME / "rows.csv").read_text().splitlines()
@@ -98,7 +98,7 @@ def test_missing_parts(changed, sentence, pasted):
     """A part, value, meaning, load line or rewording that is missing is named."""
     _, said = check(pasted(**changed))
     assert sentence in said
-    assert re.search(r"\d to mend before it is published\.", said)
+    assert re.search(r"\d errors?; fix (it|them) before publishing it\.", said)
 
 
 def test_skeletons_of_a_measure_and_a_kind(tmp_path):

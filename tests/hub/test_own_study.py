@@ -93,7 +93,7 @@ def test_new_content_needs_a_version(hub, folder):
 def test_dataset_without_study(hub):
     """A data set that holds no study is refused in one sentence."""
     hub.add_repo(*KEY, files={"README.md": b"# mine\n", "study.py": b"raise SystemExit\n"})
-    with pytest.raises(UsageError, match=r"holds no study: it has no study\.toml"):
+    with pytest.raises(UsageError, match=r"contains no study: it has no study\.toml"):
         pull_study(Hub(), KEY[1])
     with pytest.raises(UsageError, match="is not there"):
         study_name("alice/nothing")

@@ -72,14 +72,14 @@ def test_second_pull(hub, corpus, tmp_path):
         tmp_path / CORPUS / "sentences" / "test-00001-of-00002.parquet"
     )  # of an older commit
     withdrawn.write_bytes(b"old")
-    with pytest.raises(UsageError, match="is a folder that holds something"):
+    with pytest.raises(UsageError, match="is a folder that is not empty"):
         pull(Hub(), DATASET, KEY[1], tmp_path)
     withdrawn.unlink()
     mine = tmp_path / CORPUS / "sentences" / "notes.txt"
     mine.write_text("mine")
     newer = corpus["README.md"] + b"\nMore.\n"
     hub.push(*KEY, {"README.md": newer})
-    with pytest.raises(UsageError, match=r"is a folder that holds something\. Choose another"):
+    with pytest.raises(UsageError, match=r"is a folder that is not empty\. Choose another"):
         pull(Hub(), DATASET, KEY[1], tmp_path)
     assert mine.read_text() == "mine"
     pull(Hub(), DATASET, KEY[1], tmp_path / "new")
@@ -183,7 +183,7 @@ def test_unusable_folder(hub, tmp_path):
     mine = tmp_path / "full" / "bob" / "results" / "notes.txt"
     mine.parent.mkdir(parents=True)
     mine.write_text("mine")
-    with pytest.raises(UsageError, match="is a folder that holds something"):
+    with pytest.raises(UsageError, match="is a folder that is not empty"):
         pull(Hub(), RESULTS, "bob/results", tmp_path / "full")
     assert contents(tmp_path / "full") == {"bob/results/notes.txt": b"mine"}
     for out in (tmp_path / "file", tmp_path / "file" / "below"):
@@ -212,7 +212,7 @@ def test_results_with_runs(hub, tmp_path):
 def test_repository_without_content(hub, tmp_path, kind, held, told):
     """A repository without runs or module is refused."""
     hub.add_repo(held, "alice/paired_gap", files={"README.md": b"x"})
-    with pytest.raises(ValueError, match=f"alice/paired_gap holds no {told} of swapbias"):
+    with pytest.raises(ValueError, match=f"alice/paired_gap contains no {told} of swapbias"):
         pull(Hub(), kind, "alice/paired_gap", tmp_path)
     assert contents(tmp_path) == {}
 
@@ -294,5 +294,8 @@ def test_stopped_pull(hub, tmp_path, capsys, monkeypatch):
     hub.add_repo("dataset", "bob/results", files=run_files("r"))
     monkeypatch.setattr(Hub, "fetch", stop)
     assert command("pull", "results", "bob/results", "--out", str(tmp_path)) == 130
-    assert capsys.readouterr().err == "Stopped. What is complete stays: the same command goes on.\n"
+    assert (
+        capsys.readouterr().err
+        == "Stopped. What is complete stays: run the same command again to resume.\n"
+    )
     assert contents(tmp_path) == {}

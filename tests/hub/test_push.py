@@ -177,7 +177,7 @@ def test_other_repository_stays(hub, repo, files, tags, later):
     hub.push(repo.kind, repo.name, later) if later else None
     before = hub.files(repo.kind, repo.name)
     with pytest.raises(
-        UsageError, match="holds something else: none of its commits was made by a push"
+        UsageError, match="contains something else: none of its commits was made by a push"
     ):
         push_repo(Hub(), repo, FILES, tag="v1.0.0", version_hint="", say=str, sdk="gradio")
     assert hub.files(repo.kind, repo.name) == before
@@ -194,7 +194,7 @@ def test_repository_created_meanwhile(hub):
     """A repository that somebody creates meanwhile is not overwritten."""
     theirs = {"README.md": b"# mine\n", "data.csv": b"1\n"}
     hub.on("POST", "/api/repos/create", lambda: hub.add_repo(*KEY, files=theirs))
-    with pytest.raises(UsageError, match="holds something else"):
+    with pytest.raises(UsageError, match="contains something else"):
         push()
     assert hub.files(*KEY) == theirs
 

@@ -36,7 +36,7 @@ def test_broken_runs_are_named(hub):
     assert [one.name for one in runs] == ["good"]
     assert runs[0].found[0] == GAP
     assert runs[0].commit == hub.commits("dataset", "alice/results")[0][0]
-    words = "no name of|'A' is no name|manifest.json is missing|credentialed|no JSON|stands twice|not complete"
+    words = "no name of|'A' is no name|manifest.json is missing|credentialed|no JSON|appears twice|not complete"
     for sentence, expected in zip(
         reasons, words.split("|"), strict=True
     ):  # by the names of the runs
@@ -100,7 +100,7 @@ def test_missing_repository(hub):
         "'../etc'",
     ]
     assert ["cannot be seen" in one for one in broken] == [True, True, False, False]
-    assert "holds no results.json in a folder of runs" in broken[2]
+    assert "contains no results.json in a folder of runs" in broken[2]
     hub.fail("GET", r".*", status=403, times=-1)
     assert "The token may not" in load_all_shared(Hub(), ["alice/results"])[1][0]
 
@@ -120,7 +120,9 @@ def test_run_and_revision_by_name(hub):
         ("three", False),
     ]
     assert runs[0].key == runs[3].key  # one run, named in two ways
-    assert "holds no runs/four/results.json" in load_all_shared(Hub(), ["alice/results/four"])[1][0]
+    assert (
+        "contains no runs/four/results.json" in load_all_shared(Hub(), ["alice/results/four"])[1][0]
+    )
     assert "no such revision" in load_all_shared(Hub(), ["alice/results@v9"])[1][0]
 
 

@@ -92,7 +92,8 @@ def test_private_data_stops_the_share(hub, run, monkeypatch, tmp_path):
     named = edited(run, place, skipped=skipped_here)
     for dry_run in (False, True):
         with pytest.raises(
-            UsageError, match=r"occupation_sentiment\.parquet holds the value of SWAPBIAS_API_KEY"
+            UsageError,
+            match=r"occupation_sentiment\.parquet contains the value of SWAPBIAS_API_KEY",
         ):
             share_results(run, dry_run=dry_run)
         with monkeypatch.context() as patch:
@@ -228,11 +229,11 @@ def test_other_repository_stays(hub, run):
     hub.add_repo(
         "dataset", "alice/data", files={"README.md": b"# Data\n", "a.csv": b"1\n"}, private=True
     )
-    with pytest.raises(UsageError, match="holds something else than shared runs"):
+    with pytest.raises(UsageError, match="contains something else than shared runs"):
         share_results(run, results="alice/data")
     logs = {"README.md": b"# Training logs\n", "runs/exp1/results.json": b'{"loss": 1}'}
     hub.add_repo("dataset", "alice/logs", files=logs, private=True)
-    with pytest.raises(UsageError, match="holds something else than shared runs"):
+    with pytest.raises(UsageError, match="contains something else than shared runs"):
         share_results(run, results="alice/logs")
     assert hub.files("dataset", "alice/logs") == logs
     with pytest.raises(UsageError, match=r"bob/x is not yours: expected one of alice, lab"):

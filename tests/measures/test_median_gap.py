@@ -346,7 +346,7 @@ def test_commands_read_median_gaps(tmp_path):
     model = f"{planted.__module__}:planted"
     planned = command("plan", model, "--study", folder)
     assert "60 pairs, 6 templates x 10 titles" in planned
-    assert "detects gaps of" in planned
+    assert "80 % power for gaps of" in planned
     shown = command("audit", model, "--study", folder, "--out", tmp_path / "run")
     assert "GAP" in shown
     assert "higher than m by a median of" in shown
@@ -361,7 +361,7 @@ def test_commands_read_median_gaps(tmp_path):
     )
     assert "Gap" in compared or "difference" in compared.lower()
     like = command("plan", model, "--study", folder, "--like", tmp_path / "run")
-    assert "detects gaps of" in like
+    assert "80 % power for gaps of" in like
 
 
 # --- from another distribution ---------------------------------------------------------------------------
@@ -420,7 +420,7 @@ def test_measure_of_another_distribution(tmp_path):
             TRIMMED.replace('"zz_gap"', '"other_gap"'),
             "it has the name 'other_gap', expected that of its entry",
         ),
-        ("1 / 0", "(ZeroDivisionError: division by zero). Mend or uninstall trimming."),
+        ("1 / 0", "(ZeroDivisionError: division by zero). Fix or uninstall trimming."),
     ],
     ids=["number", "other name", "failing module"],
 )

@@ -49,7 +49,7 @@ def score(texts):
         "my score",
         "raw score of the model, moved",
         "percentage points of 5",
-        "correct answer is likelier than not",
+        "correct answer is more likely than not",
         "probability mass at the mask of a child",
         "log-probability (own)",
     ],

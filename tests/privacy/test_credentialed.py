@@ -117,7 +117,7 @@ def test_readers_know_credentialed_notes(case, tmp_path, monkeypatch):
     assert "must not be published" in (done.folder / "README.md").read_text()
     assert set(pq.read_table(done.folder / "data").column("credentialed").to_pylist()) == {True}
     if path.suffix == ".csv":
-        with pytest.raises(UsageError, match="may hold credentialed clinical notes"):
+        with pytest.raises(UsageError, match="may contain credentialed clinical notes"):
             own_study(path, reference="M")
 
 
@@ -267,7 +267,7 @@ def test_written_files(name, credentialed_runs, tmp_path):
 def test_refused_commands(name, credentialed_runs, tmp_path):
     """A command that would publish credentialed data is refused."""
     done = swapbias(*REFUSES[name](*credentialed_runs, tmp_path))
-    refused(done, 2, "holds credentialed clinical data, which must not be")
+    refused(done, 2, "contains credentialed clinical data, which must not be")
 
 
 def test_exception_restores_umask(tmp_path):

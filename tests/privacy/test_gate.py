@@ -63,7 +63,7 @@ def test_keys_and_paths(place, monkeypatch):
     check(PLACES[place]("an ordinary sentence"), never=["/data/private"])
     for text, output in (
         (KEY, "looks like an access key"),
-        ("say correct horse battery staple", "holds the value of SWAPBIAS_API_KEY"),
+        ("say correct horse battery staple", "contains the value of SWAPBIAS_API_KEY"),
         ("read from /data/private/notes.csv", "names a place of this machine"),
     ):
         with pytest.raises(UsageError, match=output) as refused:
@@ -87,7 +87,7 @@ NOTE = {"note": "x" * 500 + f" {KEY}"}
 NUMBERS = pa.field("n", pa.int64())
 SECRET = 'gr\u00fc"n & blau'  # as other formats write it
 AS_KEY = "looks like an access key"
-AS_SECRET = "holds the value of MY_SECRET"
+AS_SECRET = "contains the value of MY_SECRET"
 AS_NOTES = "credentialed clinical"
 REFUSED = [
     *(
@@ -111,7 +111,7 @@ REFUSED = [
     (
         "report.html",
         deflated("x").replace(b"base64,", b"base64,AAAA"),
-        "holds what cannot be unpacked",
+        "contains what cannot be unpacked",
     ),
     ("a.parquet", b"PAR1" * 9, "no Parquet that can be read"),
     ("a.csv", b'text,credentialed\n"a,False\nb,True\n', "quotes that are not closed"),

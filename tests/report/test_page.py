@@ -182,7 +182,7 @@ def test_too_many_prompts(rows, page_findings, monkeypatch):
     """Prompts that are too many stay in their folder, and the page tells how to read them."""
     monkeypatch.setattr("swapbias.report.page_pairs.MOST_BYTES", 100)
     made = render(manifest(), page_findings, {"gendered_stigma": rows}, pd.DataFrame())
-    parts = ("application/zlib", "too many to stand in this page", "pandas.read_parquet")
+    parts = ("application/zlib", "too many scored prompts for this page", "pandas.read_parquet")
     assert [part in made for part in parts] == [False, True, True]
 
 

@@ -630,7 +630,7 @@ def test_question_fits_a_screen():
     ]
     assert at == sorted(at)
     assert "were not scored" in lines[-1]
-    assert "An audit of this size detects" in " ".join(
+    assert "An audit of this size has 80 % power for" in " ".join(
         terminal_text.render_terminal(found, verbose=True).split()
     )
 

@@ -160,7 +160,7 @@ def test_truncated_answers(rows, tmp_path, quiet):
         )
     assert (run.items("adjective_coreference")["truncated"] == 1).all()
     (note,) = run.manifest()["truncated"]
-    assert note.startswith("tiny: 8 of 8 answers (100.0 %) were cut off at 16 tokens")
+    assert note.startswith("tiny: 8 of 8 answers (100.0 %) hit the limit of 16 tokens")
     assert note in (run.folder / "report.html").read_text()
     kept = [json.loads(line) for line in (run.folder / "answers.jsonl").read_text().splitlines()]
     assert {one["finish_reason"] for one in kept} == {"length"}
@@ -368,12 +368,12 @@ def test_unavailable_experiment(tmp_path, monkeypatch):
     tasks, skipped = plan_tasks(Settings(options=option))
     assert {"gendered_stigma", "stigma_vignettes"} <= {task.study.name for task in tasks}
     reasons = {one.experiment: one.reason for one in skipped if one.study == "resume_ranking"}
-    assert "resumes_to_rank.json is not at hand" in reasons["single"]
+    assert "resumes_to_rank.json was not found" in reasons["single"]
     told = " ".join(plan_sentences(Settings(options=option)))
     assert "resume_ranking single (BloombergGraphics" in told
     both = Settings(studies=("resume_ranking", "gendered_stigma:choices"), options=option)
     assert {task.study.name for task in plan_tasks(both)[0]} == {"gendered_stigma"}
-    with pytest.raises(UpstreamMissingError, match=r"resumes_to_rank.json is not at hand"):
+    with pytest.raises(UpstreamMissingError, match=r"resumes_to_rank.json was not found"):
         plan_tasks(Settings(studies=("resume_ranking",), options=option))
 
 

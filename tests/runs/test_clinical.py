@@ -323,7 +323,7 @@ def test_table_and_reasons(synthetic_run):
     assert re.search('rowgroup"[^>]*>psychiatric disorders</th>.*>augmented', rates, re.DOTALL)
     assert "positive in the female version alone: " in rates
     assert (
-        page.count("hold words of relatives, clinicians or others") == 1
+        page.count("contain words of relatives, clinicians or others") == 1
     )  # though two experiments read them
     assert "Not run: " in page
     assert "Credentialed" not in page
@@ -421,7 +421,7 @@ def test_published_words_by_hand(tmp_path, quiet):
     try:
         entries = [row["text"] for row in config_rows("phenotype_fairness", "published_words")]
     except UpstreamMissingError:
-        pytest.skip("the authors' list is not at hand")
+        pytest.skip("the authors' list was not found")
     assert (len(entries), len(set(entries))) == (713, 712)
     assert sum(" " in entry for entry in entries) == 575
     # Gender is axis 0. Cosines: anhedonia .8, apathy -.6, depressed mood (the mean of both words) 0.

@@ -239,9 +239,9 @@ def test_run_on_disk(tmp_path):
     assert read_run(folder).found
     with pytest.raises(ValueError, match="credentialed data, which nobody may share"):
         read_run(folder, repo="eve/r")
-    with pytest.raises(UsageError, match="holds no run"):
+    with pytest.raises(UsageError, match="contains no run"):
         read_run(tmp_path)
-    with pytest.raises(UsageError, match=r"one is not complete\. Go on with .*--resume"):
+    with pytest.raises(UsageError, match=r"one is not complete\. Continue with .*--resume"):
         read_run(on_disk(tmp_path / "one", status="running"))
 
 

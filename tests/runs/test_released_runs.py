@@ -109,7 +109,7 @@ def test_outputs_of_which_there_is_no_run(audits, upstream, tmp_path, monkeypatc
         write_released_runs(["social_distance"], tmp_path / "runs")
     assert isinstance(command("reproduce", "--out", tmp_path / "none").exception, UsageError)
     monkeypatch.setenv("SWAPBIAS_UPSTREAM", str(tmp_path))
-    with pytest.raises(UpstreamMissingError, match="No released output of gest is at hand"):
+    with pytest.raises(UpstreamMissingError, match="No released output of gest was found"):
         write_released_runs(["gest"], tmp_path / "none")
     assert not (tmp_path / "none").exists()
 

@@ -86,7 +86,7 @@ def test_check(host, monkeypatch, tmp_path, capsys):
     """A check fetches nothing and finds a file that was changed."""
     pin_files(monkeypatch, "a.csv")
     assert script.main([CORPUS, "--check"]) == 1
-    assert "is not at hand" in capsys.readouterr().out
+    assert "was not found" in capsys.readouterr().out
     assert host == []
     assert script.main([CORPUS]) == 0
     assert script.main([CORPUS, "--check"]) == 0

@@ -200,7 +200,7 @@ def test_unknown_names(tmp_path, monkeypatch):
         with pytest.raises(UsageError, match=sentence):
             call()
     monkeypatch.setenv("SWAPBIAS_UPSTREAM", str(tmp_path))
-    with pytest.raises(UpstreamMissingError, match=r"not at hand\. Set SWAPBIAS_UPSTREAM"):
+    with pytest.raises(UpstreamMissingError, match=r"was not found\. Set SWAPBIAS_UPSTREAM"):
         studies.config_rows("stigma_vignettes", "original_conditions")
 
 

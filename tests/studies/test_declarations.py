@@ -248,7 +248,7 @@ def has_rows(name, experiment, rows):
 @pytest.mark.parametrize(
     ("before", "after", "sentence"),
     [
-        ('name = "control"', 'name = "sentences"', "name 'sentences' stands twice"),
+        ('name = "control"', 'name = "sentences"', "name 'sentences' appears twice"),
         (
             'reference = "male"',
             'reference = ""',

@@ -172,7 +172,7 @@ def test_fixed_and_random_column(tmp_path):
     )
     assert check_study(tmp_path / "at_work").faults == [
         "study.toml:17: fixed names the column 'themes', and no table has it. Did you mean theme?",
-        "study.toml:18: 'words' stands in random and in fixed. Take it out of one.",
+        "study.toml:18: 'words' is in both random and fixed. Remove it from one.",
     ]
 
 

@@ -380,7 +380,7 @@ def test_too_many_prompts(monkeypatch):
             "wordings.csv",
             "works,1",
             "work,1",
-            "wordings.csv:2: templates.csv holds no template 'work'",
+            "wordings.csv:2: templates.csv contains no template 'work'",
         ),
         (
             "lexicon.csv",
@@ -422,7 +422,7 @@ def test_broken_folder(folder, name, before, after, sentence):
         (
             table().replace("time", "ti\tme"),
             {"reference": "male"},
-            "prompts.csv:2: column 'topic' holds more than",
+            "prompts.csv:2: column 'topic' contains more than",
         ),
     ],
     ids=[
@@ -472,7 +472,7 @@ def test_fault_names_the_file(tmp_path):
     for odd, kind in ((3, "int"), ([], "list")):
         with pytest.raises(UsageError, match=f"prompts are a {kind}"):
             open_study(odd)
-    with pytest.raises(UsageError, match=r"holds no study\.toml"):
+    with pytest.raises(UsageError, match=r"contains no study\.toml"):
         open_study(tmp_path)
     with pytest.raises(UsageError, match="is not empty"):
         new_study(tmp_path)

@@ -55,7 +55,7 @@ def test_study_without_paper():
         ('"paired_gap"', '"paired_gab"', 11, "Did you mean paired_gap?"),
         ("quantity =", 'slice_by = "phases"\nquantity =', 13, "Did you mean phase?"),
         ('rows = ["model", "subset"]', "", 12, "subset names"),
-        ('"subset"]', '"subset"]\ncolumns = ["subset"]', 6, "stands twice"),
+        ('"subset"]', '"subset"]\ncolumns = ["subset"]', 6, "appears twice"),
         ("measure =", "measur =", 8, "Did you mean measure?"),
         ('[[0.05, "*"]]', '[[0.01, "**"], [0.05, "*"]]', 6, "Sort them"),
         ('"p_value"', '"p"', 13, "expected one of"),

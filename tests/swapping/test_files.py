@@ -487,7 +487,7 @@ BROKEN = [
     ("a.csv", b"id,text\n1,he\n2,he,SECRET\n", ["row 3", "3 cells, expected 2"]),
     ("a.csv", b"id,text\n1,he\n2,\xff\xfe SECRET\n", ["not UTF-8"]),
     ("a.csv", b"id,text\n" + b"1,he\n" * 50_000 + b"2,\xff SECRET\n", ["after row ", "not UTF-8"]),
-    ("a.csv", b"id,text,id\n", ["stands twice in the input (id)"]),
+    ("a.csv", b"id,text,id\n", ["appears twice in the input (id)"]),
     ("a.csv", b'id,text\n1,"' + b"he SECRET " * 2_000_000, ["row 2 (line 2;", "Close its quote"]),
     ("a.csv.gz", b"id,text\n", ["no whole gzip file"]),
     (
@@ -571,7 +571,7 @@ def test_unusable_inputs_and_folders(tmp_path):
         ("/dev/null", "new", "null is a pipe, a socket or a device"),
         ("nope.csv", "new", "does not exist"),
         ("no/such/place", "new", "does not exist"),
-        ("empty", "new", "holds no files of rows"),
+        ("empty", "new", "contains no files of rows"),
         ("a.docx", "new", "of no known format"),
         ("columns", "new", r"b\.csv has the columns text, expected id, text as in a\.csv"),
         ("types", "new", r"b\.parquet: a column has another type than in a\.csv"),

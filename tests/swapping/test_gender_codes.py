@@ -42,7 +42,7 @@ def test_codes_are_refused(genders, kind, tmp_path):
     if kind == "parquet" and {*map(type, genders)} == {str}:
         pytest.skip("a column of one type")
     with pytest.raises(
-        UsageError, match=r"Column 'sex' holds the code .*, expected female or male"
+        UsageError, match=r"Column 'sex' contains the code .*, expected female or male"
     ):
         swap_genders(tmp_path, genders, kind=kind)
     assert not list(tmp_path.rglob("out/*.parquet"))

@@ -78,7 +78,7 @@ def test_swap_in_pairs_feeds_an_audit(tmp_path, run_command):
     with pytest.raises(UsageError, match="is not complete"):
         swapbias.audit(score, prompts=out, reference="male")
     (out / "swap.json").write_text(json.dumps({**manifest, "credentialed": True}))
-    with pytest.raises(UsageError, match="may hold credentialed clinical notes"):
+    with pytest.raises(UsageError, match="may contain credentialed clinical notes"):
         swapbias.audit(score, prompts=out, reference="male")
 
 
@@ -96,7 +96,7 @@ def test_credentialed_rows(tmp_path, ending, more):
         rows.to_csv(path, index=False, sep="\t")
     else:
         rows.to_json(path, orient="records", lines=True)
-    with pytest.raises(UsageError, match="may hold credentialed clinical notes"):
+    with pytest.raises(UsageError, match="may contain credentialed clinical notes"):
         swapbias.audit(score, prompts=path, reference="male")
 
 
@@ -106,7 +106,7 @@ def test_faults_name_the_file(tmp_path):
     with pytest.raises(StudyError, match=r"^mine\.parquet:2: the slot \[name\] is not filled"):
         swapbias.open_study(tmp_path / "mine.parquet", reference="male")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UsageError, match="holds no files of rows"):
+    with pytest.raises(UsageError, match="contains no files of rows"):
         swapbias.open_study(tmp_path / "empty", reference="male")
     (tmp_path / "broken.jsonl").write_text('{"text": ')
     with pytest.raises(ValueError, match=r"broken\.jsonl:1: no JSON"):

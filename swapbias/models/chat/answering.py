@@ -288,8 +288,8 @@ class AnsweringScorer(Scorer):
         if cut:
             percent = 100 * cut / max(count, 1)
             notes["truncated"] = (
-                f"{self.model_id}: {cut:,} of {count:,} answers ({percent:.1f} %) were cut off at "
-                f"{self.options.max_tokens} tokens; an option counts there only where it stands alone."
+                f"{self.model_id}: {cut:,} of {count:,} answers ({percent:.1f} %) hit the limit of "
+                f"{self.options.max_tokens} tokens. In them an option counts only if nothing else was written."
             )
         if self._count_withheld():
             notes["withheld"] = self._withheld_note()
@@ -354,7 +354,7 @@ class AnsweringScorer(Scorer):
         if not is_enough or not is_mostly_blank:
             return ""
         return (
-            f"Most of the first answers were cut off at {self.options.max_tokens} tokens before they said anything. "
+            f"Most of the first answers hit the limit of {self.options.max_tokens} tokens before any text. "
             "Start a new run with a larger -M max-tokens, such as 2048."
         )
 

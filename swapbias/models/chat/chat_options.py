@@ -333,7 +333,7 @@ def api_key(options: ChatOptions) -> str:
         if not key:
             continue
         if not (key.isascii() and key.isprintable()):
-            raise UsageError(f"{name} holds characters that no key has. Copy the key again.")
+            raise UsageError(f"{name} contains characters that no key has. Copy the key again.")
         return key
     if options.base_url and options.api_key_env == KEY:
         return NO_KEY

@@ -13,7 +13,7 @@ from swapbias.models.chat.answer_log import CUT_OFF, REFUSED, UNANSWERED, USAGE
 
 MAX_TOKENS = 2**40  # that a reply may count
 NOTHING = "something else than an answer came back"
-NO_ANSWER = "the reply holds no answer"
+NO_ANSWER = "the reply contains no answer"
 BLOCKED = (400, 403, 422, 451)  # statuses of refused texts
 LIMITED = 429  # status of a limited rate
 MIN_KEY = 6  # characters: a shorter one is a word that an answer may well say

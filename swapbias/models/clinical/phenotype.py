@@ -163,7 +163,7 @@ class PhenotypeScorer(Scorer):
         if unknown:
             raise ValueError(
                 f"{phenotype}, {regime}: {len(unknown)} other {self.target}, "
-                f"expected {' or '.join(classes)}. Mend the notes."
+                f"expected {' or '.join(classes)}. Correct the notes."
             )
         texts = [note["text"] for note in notes]
         features = self.features.fit(texts)

@@ -51,7 +51,7 @@ class TfidfLsa(Features):
         first = next(words, None)
         if all(word == first for word in words):  # which looks no further than to the second word
             raise ValueError(
-                f"{len(texts)} training texts hold fewer than two words. Check the texts."
+                f"{len(texts)} training texts contain fewer than two words. Check the texts."
             )
         weights = TfidfVectorizer(analyzer=_lower_words)
         table = weights.fit_transform(texts)

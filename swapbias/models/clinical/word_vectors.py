@@ -175,7 +175,7 @@ def _read_keyed(path: Path) -> Any:
         has_header = len(sizes) == 2 and all(size.isdigit() for size in sizes)
         if has_header and math.prod(map(int, sizes)) > path.stat().st_size * _MOST_UNPACKED:
             product = " x ".join(first.decode().split())
-            raise ValueError(f"its first line claims {product} numbers, more than it can hold")
+            raise ValueError(f"its first line claims {product} numbers, more than its size allows")
         return KeyedVectors.load_word2vec_format(
             str(path), binary=is_binary, no_header=not (has_header or is_binary)
         )

@@ -165,7 +165,7 @@ def twin(model: Any) -> Any:
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         raise ValueError(
-            f"{name} holds what cannot be copied ({reason}). Save it and name its folder."
+            f"{name} contains what cannot be copied ({reason}). Save it and name its folder."
         ) from error
     _replace_compiled_parts(copied)
     if any(isinstance(vars(module).get("forward"), FunctionType) for module in copied.modules()):

@@ -56,7 +56,7 @@ _KINDS = {
     ),
     "causal": _KindWords(
         "log-probability",
-        "texts of {group} are likelier than the same ones of {reference}",
+        "texts of {group} are more likely than the same ones of {reference}",
         "A text of more or rarer words is less likely whatever it says: swapped words must be alike in both.",
     ),
     "chat": _KindWords(

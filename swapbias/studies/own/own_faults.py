@@ -193,7 +193,7 @@ def _text_faults(parsed: Parsed) -> Iterator[str]:
         reason = f"{LEXICON} has no words of {{group}}"
     yield from _describe_rows(
         prompts[masked & (prompts["counted"] == "")],
-        f"the text holds {MASK} and {reason}. Add {LEXICON} (-M lexicon) or a column candidates.",
+        f"the text contains {MASK} and {reason}. Add {LEXICON} (-M lexicon) or a column candidates.",
     )
     kinds = set(parsed.declared.kind)
     reads_masks = "masked" in kinds and masked.any()
@@ -236,7 +236,7 @@ def _swap_faults(units: pd.DataFrame, compared: pd.DataFrame) -> Iterator[str]:
     counts = counts.reindex(units["unit"], fill_value=1).set_axis(units.index)
     yield from _describe_rows(
         units[counts["masked"] > 1],
-        f"{{pair}} holds {MASK} in one text and not in another. Write both alike.",
+        f"{{pair}} contains {MASK} in one text and not in another. Write both alike.",
     )
     same = units[(counts["shown_to_model"] == 1) & (counts["group"] > 1)]
     yield from _describe_rows(
@@ -283,7 +283,7 @@ def _column_fault(parsed: Parsed, columns: set[str], key: str, name: str) -> str
     if not parsed.table_faults and column not in constant_columns(parsed.prompts, [column]):
         return f"{quote_name(name)} differs within a pair, expected one value. Take it out."
     if key == "fixed" and name in parsed.declared.design.random:
-        return f"{quote_name(name)} stands in random and in fixed. Take it out of one."
+        return f"{quote_name(name)} is in both random and fixed. Remove it from one."
     # Pairs are always random: an interval generalises to other pairs.
     if key == "fixed" and column == "pair_id":
         return "fixed names the pairs, and every interval is about other pairs too. Take it out."

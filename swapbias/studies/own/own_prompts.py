@@ -131,7 +131,7 @@ def _source_fault(tables: Tables, declared: OwnStudy, *, is_valid: bool) -> str:
     sources = [name for name in (TEMPLATES, PROMPTS, CVS) if name in tables]
     if len(sources) != 1:
         return (
-            f"{DECLARATION}: beside it stands {TEMPLATES}, {PROMPTS} or {CVS}, expected one. "
+            f"{DECLARATION}: expected one of {TEMPLATES}, {PROMPTS} and {CVS} next to it. "
             "Add or remove one."
         )
     has_cvs = CVS in tables
@@ -241,7 +241,9 @@ class _Filler:
         """List what is wrong with a template or another wording of one."""
         name = record["template_id"]
         if name not in self._templates:
-            return [f"{TEMPLATES} holds no template {quote_name(name)}. Correct its template_id."]
+            return [
+                f"{TEMPLATES} contains no template {quote_name(name)}. Correct its template_id."
+            ]
         return list(_slot_faults(record["template"], self._word_columns | self._condition_columns))
 
     def fill(self, record: Mapping[str, str], line: str) -> list[dict[str, str]]:
@@ -344,7 +346,7 @@ def _candidate_faults(
             )
         for line, text in part["cv"].items():
             if "[name]" not in text:
-                yield f"{CVS}:{line}: the CV has no slot [name]. Write it where the name stands."
+                yield f"{CVS}:{line}: the CV has no slot [name]. Write it in place of the name."
 
 
 def _ranking_text(cvs: pd.DataFrame, order: Sequence[Applicant], request: str) -> str:

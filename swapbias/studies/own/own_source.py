@@ -143,7 +143,7 @@ def _toml(value: Any) -> str:
 def _files_of_folder(folder: Path) -> dict[str, bytes]:
     """Read the files of a study from its folder."""
     if not (folder / DECLARATION).is_file():
-        raise UsageError(f"{folder} holds no {DECLARATION}. Write one with swapbias study new.")
+        raise UsageError(f"{folder} contains no {DECLARATION}. Write one with swapbias study new.")
     return {name: (folder / name).read_bytes() for name in STUDY_FILES if (folder / name).is_file()}
 
 

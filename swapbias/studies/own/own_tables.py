@@ -58,7 +58,7 @@ def read_own_table(name: str, content: bytes, faults: list[str]) -> pd.DataFrame
         valid = {}
         wrong = [str(error)]
     if not valid and not wrong:
-        wrong = [f"{name} holds no rows below its header. Add some."]
+        wrong = [f"{name} contains no rows below its header. Add some."]
     faults += wrong
     table = pd.DataFrame(list(valid.values()), index=list(valid), dtype=object)
     if name == PROMPTS and "pair" not in table:
@@ -77,7 +77,7 @@ def _cell_faults(row: Mapping[str, str]) -> Iterator[str]:
             continue
         if len(cell) > _MOST_LETTERS or not cell.strip().isprintable():
             yield (
-                f"column {column!r} holds more than {_MOST_LETTERS} letters or what cannot be printed. "
+                f"column {column!r} contains more than {_MOST_LETTERS} letters or what cannot be printed. "
                 "Shorten it."
             )
 
@@ -99,9 +99,9 @@ def _header_faults(name: str, columns: Sequence[str]) -> Iterator[str]:
             yield f"column {required!r} is missing, found {shown_names(columns)}. {hint}."
     for number, column in enumerate(columns, start=1):
         if column and columns.index(column) < number - 1:
-            yield f"a column ({shown_names([column])}) stands twice. Name one of them anew."
+            yield f"a column ({shown_names([column])}) appears twice. Rename one of them."
         if _is_reserved(name, column, columns):
-            hint = "Call it pair." if column == "pair_id" else "Name it anew."
+            hint = "Call it pair." if column == "pair_id" else "Rename it."
             yield f"column {quoted(column)} is a name that scored prompts use themselves. {hint}"
         if not (UNNAMED_COLUMN.fullmatch(column) or re.fullmatch(r"[A-Za-z][\w -]{0,39}", column)):
             yield f"cell {number} is no name of a column. Use letters, digits, - and _."

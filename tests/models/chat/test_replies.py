@@ -316,7 +316,7 @@ def test_first_answers_cut(reply):
     with ChatServer(upper, fault=lambda prompt, n: reply) as server:
         scorer = scorer_of(server, max_tokens=5)
         with pytest.raises(
-            UsageError, match=r"cut off at 5 tokens before they said anything.*-M max-tokens"
+            UsageError, match=r"hit the limit of 5 tokens before any text.*-M max-tokens"
         ):
             scorer.score(rows(200))
         request_count = len(server.requests)

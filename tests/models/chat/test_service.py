@@ -548,7 +548,7 @@ def test_local_limits(
     )
     scorer = local(chat_model)
     scorer.tokenizer.chat_template = "{{ messages[0]['content'] }}<think>\n"
-    with pytest.raises(UsageError, match="cut off at 4 tokens before they said anything"):
+    with pytest.raises(UsageError, match="hit the limit of 4 tokens before any text"):
         scorer.score(rows(3))
     assert all(one.answer.startswith("<think>") and one.blank for one in scorer.log.values())
 

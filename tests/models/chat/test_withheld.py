@@ -243,11 +243,11 @@ def test_service_without_answers():
     with ChatServer(upper, fault=lambda prompt, n: empty) as server:
         scorer = scorer_of(server, attempts=1, concurrency=1)
         with pytest.raises(
-            ServiceError, match=r"did not answer s9/t0 in 1 attempts .the reply holds no answer"
+            ServiceError, match=r"did not answer s9/t0 in 1 attempts .the reply contains no answer"
         ):
             scorer.score(rows(40))
         assert len(server.requests) == 10
-        with pytest.raises(ServiceError, match="holds no answer"):
+        with pytest.raises(ServiceError, match="contains no answer"):
             scorer.score(rows(3))
         assert len(scorer.log) == 0
 
@@ -354,13 +354,13 @@ def test_resume_in_words_of_python(tmp_path):
         lambda prompt: "A", fault=lambda prompt, n: "401" if len(server.requests) == 3 else None
     ) as server:
         with pytest.raises(
-            ServiceError, match=r"They are not kept: with out=FOLDER the same call goes on\.$"
+            ServiceError, match=r"They are not kept: with out=FOLDER the same call resumes\.$"
         ):
             swapbias.audit(None, study, base_url=server.base_url, concurrency=1, **named)
         server.requests.clear()
         out = tmp_path / "run"
         with pytest.raises(
-            ServiceError, match=r"Answers so far: 2\. The same call goes on\.$"
+            ServiceError, match=r"Answers so far: 2\. The same call resumes\.$"
         ) as raised:
             swapbias.audit(None, study, base_url=server.base_url, concurrency=1, out=out, **named)
         assert "--" not in str(raised.value)
@@ -382,6 +382,6 @@ def test_resume_in_words_of_python(tmp_path):
         )
     assert done.returncode == 2
     assert (
-        f"Answers so far: 2. Go on with swapbias audit --resume {tmp_path / 'other'}."
+        f"Answers so far: 2. Continue with swapbias audit --resume {tmp_path / 'other'}."
         in " ".join(done.stderr.split())
     )

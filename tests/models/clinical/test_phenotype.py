@@ -286,7 +286,7 @@ def test_no_classifier(tmp_path):
     for name, sentence in (
         ("dict.skops", "dict has no classes_"),
         ("named.skops", r"labels are \['sick', 'well'\]: none is positive"),
-        ("own.skops", r"own\.skops holds types that skops does not trust: .*Summed"),
+        ("own.skops", r"own\.skops contains types that skops does not trust: .*Summed"),
         ("junk.skops", r"junk\.skops cannot be read"),
         ("none.skops", r"none\.skops does not exist"),
     ):

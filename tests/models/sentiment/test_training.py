@@ -313,7 +313,7 @@ def test_stopped_training(settings, tmp_path, trouble):
 def test_useless_sentences_and_vectors(tmp_path, data):
     """Sentences and vectors that teach nothing are refused."""
     folder = write_stsa(tmp_path / "marks", [("!", 1), ("?", 0)], [("!", 1), ("?", 0)])
-    with pytest.raises(ValueError, match="hold no words"):
+    with pytest.raises(ValueError, match="contain no words"):
         train(TrainSettings(kind="bow", data=str(folder)), tmp_path / "m")
     (tmp_path / "other.vec").write_text("1 2\nfilmo 1 2\n")
     with pytest.raises(ValueError, match="other knows no training sentence's words"):
@@ -452,7 +452,7 @@ def test_sst2_from_the_hub(monkeypatch):
     [
         (b"1 fine\n2 dull\n", r"stsa\.binary\.train:2: label '2', expected 0 or 1"),
         (b"1 fine\n0 \n", r"stsa\.binary\.train:2: the sentence is blank"),
-        (b"", r"train holds no sentence, expected both labels"),
+        (b"", r"train contains no sentence, expected both labels"),
         (b"1 fine\n1 good\n", r"train holds 2 sentences with label 1, expected both"),
         (b"1 cr\xe8me\n", r"stsa\.binary\.train is not UTF-8"),
     ],
@@ -470,7 +470,7 @@ def test_missing_folder(tmp_path):
     with pytest.raises(UsageError, match=r"nowhere is no folder"):
         load_sentiment_data(str(tmp_path / "nowhere"))
     with pytest.raises(
-        UsageError, match=r"holds no stsa\.binary\.train\. Put stsa\.binary\.train and"
+        UsageError, match=r"contains no stsa\.binary\.train\. Put stsa\.binary\.train and"
     ):
         load_sentiment_data(str(tmp_path))
 
