@@ -95,7 +95,7 @@ def check_labels(cells: Sequence[Any], column: str) -> None:
         _with_spans(cell, note, lambda written, _: written)
     if kept and not spans:
         raise UsageError(
-            f"Column {column!r} holds no spans, expected {_EXPECTED}. Choose another with --spans."
+            f"Column {column!r} contains no spans, expected {_EXPECTED}. Choose another with --spans."
         )
 
 

@@ -153,8 +153,8 @@ def test_missing_labels(tmp_path):
     ("labels", "column", "sentence"),
     [
         ([[0, 2]], "labels", "no column 'labels', there are text, marks.*--spans"),
-        (["SECRET"], "marks", "'marks' holds no spans, expected lists of"),
-        ("SECRET", "marks", "'marks' holds no spans"),
+        (["SECRET"], "marks", "'marks' contains no spans, expected lists of"),
+        ("SECRET", "marks", "'marks' contains no spans"),
         ([[0, 99]], "marks", "Row 1: a span is not within its text"),
         ([[5, 2]], "marks", "Row 1: a span is not within"),
     ],
