@@ -6,6 +6,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import islice
 from reprlib import Repr
+from typing import Any
 
 from datasets import DatasetInfo
 
@@ -32,6 +33,7 @@ _ENTRY = re.compile(r"^@\w+\{([^,\s]+),\n.*?^\}", re.MULTILINE | re.DOTALL)
 _ROW = re.compile(r"^\| `(\w+)` \| (.*?) \| (.*) \|$", re.MULTILINE)
 # Of a README: the card has its own.
 _CONFIGS = re.compile(r"^\| config \| rows \|.*?\n\n", re.MULTILINE | re.DOTALL)
+_MOST_LINES = 200  # of a card that has the types of columns in its metadata
 _TASKS = {
     "masked": "fill-mask",
     "classifier": "text-classification",
@@ -150,7 +152,7 @@ def dataset_card(
         holding=[f"`{config.name}`" for config in corpus.configs if made_from(config, pins)],
         recipe=recipe.strip(),
     )
-    return f"{_header(corpus, infos)}\n{body}\n"
+    return f"{_header(corpus, infos, body=body)}\n{body}\n"
 
 
 def _uses_by_source(corpus: Corpus) -> dict[tuple[str, str, str], list[str]]:
@@ -195,9 +197,9 @@ def local_card(corpus: Corpus, infos: Infos, *, is_credentialed: bool) -> str:
     note = ""
     if is_credentialed:
         note = f"{credentialed.WARNING}\n\n{credentialed.HOW_TO_READ}\n\n"
-    header = _header(corpus, infos, of_package=False)
     title = corpus.title.capitalize()
-    return f"{header}\n{note}# {corpus.name}\n\n{title}.\n\n{rows}\n"
+    body = f"{note}# {corpus.name}\n\n{title}.\n\n{rows}"
+    return f"{_header(corpus, infos, body=body, of_package=False)}\n{body}\n"
 
 
 def row_count(info: DatasetInfo) -> int:
@@ -215,8 +217,11 @@ def row_count(info: DatasetInfo) -> int:
 # --- metadata ---------------------------------------------------------------------------------------------
 
 
-def _header(corpus: Corpus, infos: Infos, *, of_package: bool = True) -> str:
-    """Write the metadata; types of columns are in the Parquet files, where ``datasets`` and the viewer read them."""
+def _header(corpus: Corpus, infos: Infos, *, body: str, of_package: bool = True) -> str:
+    """Write the metadata: sizes of splits, and types of columns where they leave the card short.
+
+    In any case types are in the Parquet files, where ``datasets`` and the viewer read them.
+    """
     names = licences(corpus)
     rows = sum(row_count(info) for info in infos.values())
     paths = {
@@ -231,9 +236,37 @@ def _header(corpus: Corpus, infos: Infos, *, of_package: bool = True) -> str:
         "size_categories": [size_category(rows)],
         "source_datasets": _origins(corpus, infos) if of_package else [],
         "tags": [*TAGS, *corpus.tags],
+        "dataset_info": _config_infos(infos, with_features=True),
         "configs": configs_yaml(paths),
     }
+    header = _header_text(values)
+    if len(f"{header}\n{body}".splitlines()) <= _MOST_LINES:
+        return header
+    return _header_text({**values, "dataset_info": _config_infos(infos, with_features=False)})
+
+
+def _header_text(values: Mapping[str, Any]) -> str:
+    """Write the metadata that is there."""
     return f"---\n{dump({name: value for name, value in values.items() if value}, flow=None)}---\n"
+
+
+def _config_infos(infos: Infos, *, with_features: bool) -> list[dict[str, Any]]:
+    """Return what ``load_dataset_builder`` shows as ``info`` of each config: its splits, and its columns."""
+    entries: list[dict[str, Any]] = []
+    for name, info in infos.items():
+        entry: dict[str, Any] = {"config_name": name}
+        if with_features:
+            entry["features"] = info.features._to_yaml_list()
+        entry["splits"] = [
+            {
+                "name": split.name,
+                "num_bytes": split.num_bytes,
+                "num_examples": split.num_examples,
+            }
+            for split in info.splits.values()
+        ]
+        entries.append(entry)
+    return entries
 
 
 def _language(corpus: Corpus) -> str:

@@ -30,6 +30,7 @@ from swapbias.hub.licences import (
     licences_file,
     withheld_configs,
 )
+from swapbias.hub.parquet_features import restate_features
 from swapbias.hub.push import Push, PushOptions, Say, push_repo
 from swapbias.hub.repository import Repo
 from swapbias.privacy import credentialed, refuse
@@ -198,6 +199,7 @@ def write_config(folder: Path, corpus: Corpus, config: Config) -> DatasetInfo:
         for path in sorted((scratch / "made").glob("*.parquet")):
             split = path.stem.removeprefix(f"{corpus.name}-")
             shard = split if "-of-" in split else f"{split}-00000-of-00001"
+            restate_features(path, builder.info.features)
             path.rename(folder / f"{shard}.parquet")
         if builder.credentialed:
             credentialed.mark(folder.parent)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import datasets
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
@@ -35,7 +36,9 @@ PARTS = (
     "Features",
     "Sources and licences",
 )
-KEYS = {"pretty_name", "license", "language", "size_categories", "tags", "configs"}
+KEYS = {
+    "pretty_name", "license", "language", "size_categories", "tags", "dataset_info", "configs",
+}  # fmt: skip
 PROMPTS = studies.load_corpus("occupation_sentiment").configs[0]
 COLUMNS_OF_FEW_VALUES = {  # columns of a few values
     "group", "label", "construct", "category", "pronoun", "mode", "match", "polarity", "role", "kind",
@@ -160,6 +163,34 @@ def test_built_folder_loads(card, tmp_path):
         assert split.column_names == list(config.published_columns)
         made = studies.load_prompts(card.corpus.name, config.name)
         assert (split[0], split.features) == (made[0], made.features)
+
+
+def test_card_info(card, tmp_path):
+    """The info of a builder has the sizes of splits, and the columns where the card stays short."""
+    cards = (card.folder / "README.md").read_text()
+    for config in card.corpus.configs:
+        builder = datasets.load_dataset_builder(
+            str(card.folder), config.name, cache_dir=str(tmp_path)
+        )
+        sizes = [split.num_examples for split in builder.info.splits.values()]
+        assert sum(sizes) == card.rows[config.name]
+        if builder.info.features is None:
+            assert "\n  features:\n" not in cards
+        else:
+            assert builder.info.features == studies.config_features(config)
+            assert len(cards.splitlines()) <= 200
+
+
+def test_lists_of_older_datasets(tmp_path):
+    """A Parquet file states a list of candidates as datasets before 4 reads it."""
+    corpus = studies.load_corpus(SMALL_CORPUS)
+    building.write_config(tmp_path / "control", corpus, corpus.config("control"))
+    (file,) = (tmp_path / "control").iterdir()
+    stated = json.loads(pq.read_schema(file).metadata[b"huggingface"])
+    text = {"dtype": "string", "_type": "Value"}
+    number = {"dtype": "float64", "_type": "Value"}
+    assert stated["info"]["features"]["candidates"] == [{"text": text, "value": number}]
+    assert stated["info"]["features"]["text"] == text
 
 
 PLANTED = {  # what a recipe says of a model that scores the group .2 higher than others
