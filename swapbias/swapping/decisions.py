@@ -12,6 +12,7 @@ from swapbias.swapping.agreement import agreeing, article_before
 from swapbias.swapping.edits import Edits, add_possessives, join_alternatives
 from swapbias.swapping.folding import MASKS, SPACE, Ints, eights
 from swapbias.swapping.gendered import (
+    ADDRESS_SIGNS,
     ALWAYS,
     KIN_TITLES,
     POSSESSED,
@@ -25,6 +26,7 @@ from swapbias.swapping.matches import Text
 from swapbias.swapping.neighbours import NEAR, WINDOW, last_word
 from swapbias.swapping.possessives import SURE, by_words, in_context, log_odds_of_his
 from swapbias.swapping.rule_tables import word_list
+from swapbias.swapping.sex_columns import REACH, in_sex_column
 from swapbias.swapping.table import ALONE, OBJECTS, SwapTable, Term
 from swapbias.swapping.word_case import CAPITAL, LOWER, UPPER, as_written, in_case, is_phrase
 
@@ -44,6 +46,20 @@ _NAME_FOLLOWERS = word_list("receptor_words") | {
     "purkinje",
     "electrogram",
     "system",
+    "tag",
+    "tags",
+    "tagged",
+    "residue",
+    "residues",
+    "side",
+    "imidazole",
+    "ligand",
+    "ligands",
+    "kinase",
+    "kinases",
+    "tautomer",
+    "tautomers",
+    "protonation",
     ":",
 }
 # The first four bytes of words after which "He" is helium, each packed in a number: compared with the text at once.
@@ -51,6 +67,9 @@ _HELIUM = np.array(
     [int.from_bytes(f" {word}".encode()[:4], "little") for word in word_list("helium_words")],
     np.uint64,
 )
+# Signs beside a term in an address, and beside "he" where it may be the code of a language.
+_IS_ADDRESS_SIGN = np.isin(np.arange(256), [ord(sign) for sign in ADDRESS_SIGNS])
+_IS_LIST_SIGN = np.isin(np.arange(256), list(b",;:=([{\"'>"))
 _IS_BLANK = np.isin(np.arange(256), list(b" \t\n\r\x0b\x0c"))
 _MOST_CACHED = 1 << 18  # decisions kept in memory
 # A choice is the index of a word among those that a term may become, or one of these negative numbers.
@@ -114,6 +133,7 @@ class Decider:
         self._is_he = self._are_among({"he"})
         # "oF" in "72y/oF": the letter for the gender is glued to "y/o". Elsewhere "of" is just the preposition.
         self._is_of = self._are_among({"of"})
+        self._is_sex = self._are_among({"m", "f"})
         self._is_her_or_his = self._are_among({"her", "his"})
         self._cached_choices: dict[_Key, int] = {}
         # Every word that a term may become, once; and its number by term, choice and case.
@@ -284,13 +304,20 @@ class Decider:
         start = text.matches.start
         end = text.matches.end
         term = text.matches.term
-        before = np.where(signs[start - 1] == SPACE, signs[start - 2], signs[start - 1])
+        previous = signs[start - 1]
+        following = signs[end]
+        before = np.where(previous == SPACE, signs[start - 2], previous)
         is_capital = case == CAPITAL
         is_slashed = (before == ord("/")) | (signs[start - 1] == ord(")"))
         is_helium = is_capital & np.isin(eights(text.buffer)[end] & MASKS[4], _HELIUM)
         is_name_next = is_capital & (signs[end + 1] >= ord("A")) & (signs[end + 1] <= ord("Z"))
-        odd: NDArray[np.bool_] = self._is_he[term] & (is_slashed | is_helium)
+        in_list = _IS_LIST_SIGN[before] & (_IS_LIST_SIGN[following] | (following == SPACE))
+        in_list |= (previous == ord("-")) | (following == ord("-")) | (following == ord("_"))
+        odd: NDArray[np.bool_] = self._is_he[term] & (is_slashed | is_helium | in_list)
         odd |= self._is_kin[term] & is_name_next
+        odd |= _IS_ADDRESS_SIGN[previous] | (
+            _IS_ADDRESS_SIGN[following] & ~_IS_BLANK[signs[end + 1]]
+        )
         return odd
 
     def _choices_in_context(self, text: Text, indices: Ints) -> Ints:
@@ -321,6 +348,10 @@ class Decider:
             written = buffer[start[index] : end[index]].decode()
             around = text.beside(int(start[index]), int(end[index]), row[index], WINDOW)
             choice[index] = self._choice_by_context(self._terms[term[index]], written, *around)
+        for index in np.flatnonzero((choice == _STAYS) & self._is_sex[term]).tolist():
+            around = text.beside(int(start[index]), int(end[index]), row[index], REACH)
+            if buffer[start[index] : end[index]].isupper() and in_sex_column(*around):
+                choice[index] = 0
         return choice
 
     def _neighbours(self, text: Text, indices: Ints) -> tuple[Ints, list[_Key]]:

@@ -6,6 +6,7 @@ from functools import cache, partial
 from swapbias.studies import corpus_dir, read_table
 from swapbias.swapping.neighbours import (
     first_word,
+    is_common,
     is_past,
     last_word,
     line_ends,
@@ -18,6 +19,8 @@ _NAME_ROWS = read_table(corpus_dir("gender_lexicon") / "names.csv", ("word", "gr
 _NAMES = {None, *(row["word"] for row in _NAME_ROWS)}
 POSSESSED = word_list("before_possessed")
 """Words after which "his" stands alone: "it is his", "a friend of his"."""
+ADDRESS_SIGNS = tuple(".@_/-#=&?")
+"""Signs beside a term that may make it part of an address."""
 KIN_TITLES = frozenset({"sister", "brother", "mother", "father"})
 """Words for relatives that are titles as well: "Sister Mary"."""
 REPLACED = "yes"
@@ -50,6 +53,31 @@ def _is_bracketed(term: str, before: str, after: str) -> bool:
     return brackets in ("()", "[]") and term.isupper() and after[1:2] not in ("+", "-")
 
 
+def in_address(before: str, after: str) -> bool:
+    """Tell whether a term is part of a web address, an e-mail address, a handle or a file's name.
+
+    >>> in_address("See ", ".wikipedia.org."), in_address("We saw ", ".She left.")
+    (True, False)
+
+    Args:
+        before: the text before the term.
+        after: the text after it.
+    """
+    if before[-1:] not in ADDRESS_SIGNS and after[:1] not in ADDRESS_SIGNS:
+        return False
+    words_before = before.split()
+    words_after = after.split()
+    left = words_before[-1] if words_before and not before[-1].isspace() else ""
+    right = words_after[0] if words_after and not after[0].isspace() else ""
+    return pattern("address").fullmatch(f"{left}x{right}") is not None
+
+
+def _has_common_word_next(after: str) -> bool:
+    """Tell whether a sentence may begin behind a full stop: its first word is a common one."""
+    word = pattern("capital_next").match(after)
+    return word is not None and word[1] not in _NAMES and is_common(word[1].lower())
+
+
 FACTS: Mapping[str, Callable[[str, str, str], bool]] = {
     "lower": lambda term, before, after: term.islower(),
     "upper": lambda term, before, after: term.isupper(),
@@ -62,6 +90,7 @@ FACTS: Mapping[str, Callable[[str, str, str], bool]] = {
     "partner": lambda term, before, after: bool(partner(before, after)),  # "her/his"
     "possessed": lambda term, before, after: last_word(before) in POSSESSED,
     "past": lambda term, before, after: is_past(first_word(after)),
+    "word_next": lambda term, before, after: _has_common_word_next(after),
     "line_ends": lambda term, before, after: line_ends(before, after),
     "colon": lambda term, before, after: ":" in before[-4:],
     "onto_slash": lambda term, before, after: term[0] in "oO",  # "72y/oM"
@@ -88,6 +117,8 @@ def replacement_by_rules(term: str, before: str, after: str) -> str:
     Returns:
         ``REPLACED``, ``STAYS``, or the word that it becomes.
     """
+    if in_address(before, after):
+        return STAYS
     for decision, conditions, match_after, search_before, search_unless in _rules_of(term.lower()):
         if match_after and not match_after(after):
             continue

@@ -76,6 +76,15 @@ def word_kind(word: str) -> str:
     return "n"
 
 
+def is_common(word: str) -> bool:
+    """Tell whether a word is a common English one, and seldom a name.
+
+    Args:
+        word: the word in lower case.
+    """
+    return word in _kinds() or word in _CLOSED
+
+
 def is_past(word: str | None) -> bool:
     """Tell whether a word is a past tense and no adjective: "visited", but not "adopted" or "deceased".
 
@@ -164,11 +173,7 @@ def line_ends(before: str, after: str) -> bool:
     if not following:
         return False
     word = following[1]
-    if (
-        len(word) > 1
-        and word.istitle()
-        and (word.lower() in _kinds() or word_class(word.lower()) == "closed")
-    ):
+    if len(word) > 1 and word.istitle() and is_common(word.lower()):
         return True
     line = before.rpartition("\n")[2]
     return len(line) < _WRAPPED and last_word(before) not in word_list("before_possessive")

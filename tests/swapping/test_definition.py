@@ -14,6 +14,7 @@ from swapbias.swapping.gendered import is_pronoun, replacement_by_rules
 from swapbias.swapping.neighbours import NEAR, WINDOW
 from swapbias.swapping.possessives import log_odds_of_his
 from swapbias.swapping.rule_tables import DEMOGRAPHIC, GLUED
+from swapbias.swapping.sex_columns import REACH, in_sex_column
 from swapbias.swapping.swapper import Swapper
 from swapbias.swapping.table import COUNTED_BIRTHS, clinical_terms, kept_phrases
 from swapbias.swapping.word_case import as_written, in_case, is_phrase
@@ -131,6 +132,9 @@ def slow(text, name, mode):
         says = (
             replacement_by_rules(written, before[-NEAR:], after[:NEAR]) if table.context else "yes"
         )
+        if says == "no" and low in ("m", "f") and written.isupper():
+            far = text[:start].encode()[-REACH:].decode(errors="ignore")
+            says = "yes" if table.context and in_sex_column(far, text[end:]) else "no"
         if says == "no":
             continue
         choice = choice_of(term, before, after, table) if says == "yes" else term.others.index(says)
