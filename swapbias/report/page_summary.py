@@ -70,8 +70,8 @@ def _chart(
         first = results[0]
         experiment = experiment_of(first)
         question = experiment.question if experiment else first.experiment
-        place = anchor(first.study, first.experiment)
-        heading = _LINK.format(question, place) if place in places else question
+        address = anchor(first.study, first.experiment)
+        heading = _LINK.format(question, address) if address in places else question
         parts.setdefault(heading, []).extend(
             _row(finding, several_models=several_models) for finding in results
         )

@@ -79,14 +79,14 @@ class PairPictures:
 
 
 def pictures_of_pairs(
-    experiment: Experiment, items: pd.DataFrame, place: str
+    experiment: Experiment, items: pd.DataFrame, address: str
 ) -> list[PairPictures]:
     """Return the pictures of each model and contrast whose pairs have different gaps.
 
     Args:
         experiment: the experiment in the unit of the scores.
         items: its scored rows.
-        place: the address of the question on the page, for names of files.
+        address: the address of the question on the page, for names of files.
     """
     by_model = pairs_of_models(experiment, items)
     several_models = len({gaps.model_id for gaps in by_model}) > 1
@@ -98,7 +98,7 @@ def pictures_of_pairs(
         names = [gaps.model_id] if several_models else []
         if several_contrasts:
             names.append(gaps.subtraction)
-        stem = f"{place}.{index}" if len(by_model) > 1 else place
+        stem = f"{address}.{index}" if len(by_model) > 1 else address
         drawn.append(_draw(gaps, ", ".join(names), stem))
     return drawn
 

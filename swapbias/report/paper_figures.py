@@ -156,12 +156,12 @@ def _draw_boxes(
     for index, (group, name) in enumerate(entry.groups.items()):
         colour = LOOKS[index % len(LOOKS)][0]
         axis.plot([], [], "s", color=colour, label=name)
-        for place, value in enumerate(names):
+        for position, value in enumerate(names):
             scores = rows[(rows[entry.by] == value) & (rows["group"] == group)]["score"]
             if len(scores):
                 axis.boxplot(
                     [scores.to_numpy(dtype=float) * entry.scale],
-                    positions=[place + (index - (len(entry.groups) - 1) / 2) * width],
+                    positions=[position + (index - (len(entry.groups) - 1) / 2) * width],
                     widths=0.85 * width,
                     patch_artist=True,
                     manage_ticks=False,
@@ -290,9 +290,9 @@ def _sorted(
         names = sorted(means, key=lambda name: (means[name], name))
         for index, (group, label) in enumerate(entry.groups.items()):
             colour, marker = LOOKS[index % len(LOOKS)]
-            places = [place for place, name in enumerate(names) if group_of[name] == group]
-            values = [means[names[place]] for place in places]
-            axis.plot(places, values, marker, color=colour, markersize=3, label=label)
+            positions = [position for position, name in enumerate(names) if group_of[name] == group]
+            values = [means[names[position]] for position in positions]
+            axis.plot(positions, values, marker, color=colour, markersize=3, label=label)
         axis.set_title(f"{title}, n = {len(names)}", fontsize=8)
         axis.set_ylabel(entry.axis)
         axis.set_xlabel(entry.across)
@@ -310,13 +310,13 @@ def _shares(
     axis = axes[0][0]
     width = 0.8 / len(entry.groups)
     for index, (group, name) in enumerate(entry.groups.items()):
-        places, values = [], []
-        for place, (_, rows) in enumerate(measured):
+        positions, values = [], []
+        for position, (_, rows) in enumerate(measured):
             scores = rows[rows["group"] == group]["score"]
             if len(scores):
-                places.append(place + (index - (len(entry.groups) - 1) / 2) * width)
+                positions.append(position + (index - (len(entry.groups) - 1) / 2) * width)
                 values.append(float(scores.mean()) * entry.scale)
-        bars = axis.bar(places, values, width, color=LOOKS[index % len(LOOKS)][0], label=name)
+        bars = axis.bar(positions, values, width, color=LOOKS[index % len(LOOKS)][0], label=name)
         axis.bar_label(bars, fmt="%.2f", fontsize=7)
     axis.set_xticks(range(len(measured)), [title.replace("/", "/\n") for title, _ in measured])
     axis.set_ylabel(entry.axis)
@@ -345,14 +345,14 @@ def _bars(
     axis = axes[0][0]
     width = 0.8 / len(entry.bars)
     for index, (contrast, name) in enumerate(entry.bars.items()):
-        places = [
-            place + (index - (len(entry.bars) - 1) / 2) * width
-            for place, (_, values) in enumerate(by_model)
+        positions = [
+            position + (index - (len(entry.bars) - 1) / 2) * width
+            for position, (_, values) in enumerate(by_model)
             if contrast in values
         ]
         heights = [values[contrast] for _, values in by_model if contrast in values]
         label = name if heights else f"{name}: {NOT_MEASURED}"
-        bars = axis.bar(places, heights, width, color=LOOKS[index % len(LOOKS)][0], label=label)
+        bars = axis.bar(positions, heights, width, color=LOOKS[index % len(LOOKS)][0], label=label)
         axis.bar_label(bars, fmt="%.3f", fontsize=7)
     axis.set_xticks(range(len(by_model)), [title for title, _ in by_model])
     axis.set_ylabel(entry.axis)

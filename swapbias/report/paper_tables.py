@@ -231,11 +231,11 @@ def _fill(
     is_filled = False
     for part, placed in placed_of:
         for fact in placed:
-            place = (fact.line, fact.column, fact.cell)
+            position = (fact.line, fact.column, fact.cell)
             text = _text(declared, declared.cells[fact.cell], fact.fact, family)
             is_of_run = (part.title, part.label) in labels_of_runs
-            if cells.get(place, NOTHING) == NOTHING and (is_of_run or text != NOTHING):
-                cells[place] = text
+            if cells.get(position, NOTHING) == NOTHING and (is_of_run or text != NOTHING):
+                cells[position] = text
             is_filled = is_filled or is_of_run
     lines = _in_order(declared, rows, [line for line, _, _ in cells])
     columns = _in_order(declared, declared.columns, [column for _, column, _ in cells])
@@ -348,9 +348,9 @@ def _in_order(
     distinct = [*dict.fromkeys(keys)]
     by_dimension = {str(name): values for name, values in declared.order.items()}
     orders: list[dict[str, int]] = []
-    for place in range(len(distinct[0]) if distinct else 0):
-        name = dimensions[place] if place < len(dimensions) else ""
-        values = [*by_dimension.get(name, ()), *(key[place] for key in distinct)]
+    for index in range(len(distinct[0]) if distinct else 0):
+        name = dimensions[index] if index < len(dimensions) else ""
+        values = [*by_dimension.get(name, ()), *(key[index] for key in distinct)]
         orders.append({value: index for index, value in enumerate(dict.fromkeys(values))})
     return sorted(
         distinct,
@@ -362,8 +362,8 @@ def _words(
     declared: paper.DeclaredTable, dimensions: Sequence[str], values: Sequence[str]
 ) -> Iterator[str]:
     """Yield the paper's words for values of dimensions; behind them what the numbers of a model are called."""
-    for place, value in enumerate(values):
-        yield declared.word(dimensions[place], value) if place < len(dimensions) else value
+    for index, value in enumerate(values):
+        yield declared.word(dimensions[index], value) if index < len(dimensions) else value
 
 
 def _text(declared: paper.DeclaredTable, cell: paper.DeclaredCell, fact: _Fact, family: int) -> str:

@@ -93,11 +93,11 @@ def _write_run(
 ) -> Run:
     """Write the run of a model."""
     name = _UNPLAIN.sub("-", model).strip("-")
-    place = folder / f"{corpus.name}-{name}"
+    run_folder = folder / f"{corpus.name}-{name}"
     manifest = _manifest(corpus, model, outputs, rows)
     frame = pd.DataFrame(rows)
-    with writing(place, credentialed=False):
-        run = Run.create(place, manifest)
+    with writing(run_folder, credentialed=False):
+        run = Run.create(run_folder, manifest)
         all_findings = findings.with_verdicts(list(_findings(corpus, frame)))
         stored = frame.assign(candidates=[[*map(_as_stored, cell)] for cell in frame["candidates"]])
         run.write_parquet(f"{ITEMS}/{corpus.name}.parquet", stored)

@@ -44,8 +44,8 @@ def write_paper_figures(
     if not drawn:
         reason = left_out[0] if left_out else f"{listed(studies)} declares none."
         raise UsageError(f"No figure of a paper can be drawn. {reason}")
-    places = [Path(entry.place) for entry in results if not entry.commit]
-    credentialed = any(place.exists() and is_credentialed(place) for place in places)
+    paths = [Path(entry.place) for entry in results if not entry.commit]
+    credentialed = any(path.exists() and is_credentialed(path) for path in paths)
     with writing(folder, credentialed=credentialed):
         for name, content in drawn.items():
             write_whole(folder / f"{name}.{kind}", content)

@@ -106,8 +106,8 @@ def write_tables(results: Sequence[Results], folder: Path) -> tuple[list[PaperTa
         UsageError: there is no table.
     """
     filled = paper_tables(results)
-    places = [Path(entry.place) for entry in results if not entry.commit]
-    credentialed = any(place.exists() and is_credentialed(place) for place in places)
+    paths = [Path(entry.place) for entry in results if not entry.commit]
+    credentialed = any(path.exists() and is_credentialed(path) for path in paths)
     paths = []
     with writing(folder, credentialed=credentialed):
         for table in filled:
