@@ -400,7 +400,7 @@ class Audit:
                 "The audits have no experiment in common. Audit both with the same studies."
             )
         table = _Differences(findings_table(compared.differences))
-        table.shown = compared
+        table.comparison = compared
         return table
 
     def __repr__(self) -> str:
@@ -415,12 +415,12 @@ class Audit:
 class _Differences(pd.DataFrame):  # type: ignore[misc]
     """Differences of models, which a notebook shows below a chart; a table computed from it has none."""
 
-    _metadata: ClassVar[list[str]] = ["shown"]
-    shown: "report.ComparisonPage | None" = None
+    _metadata: ClassVar[list[str]] = ["comparison"]
+    comparison: "report.ComparisonPage | None" = None
 
     def _repr_html_(self) -> str:
         """Write the chart of the comparison, and the table."""
-        chart = self.shown._repr_html_() if self.shown is not None else ""
+        chart = self.comparison._repr_html_() if self.comparison is not None else ""
         return f"{chart}\n{pd.DataFrame(self)._repr_html_()}"
 
 

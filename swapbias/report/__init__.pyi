@@ -1,9 +1,10 @@
-from .charts import FORMATS as FORMATS, draw_figures as draw_figures
+from .charts import FORMATS as FORMATS
 from .compared_models import (
     ComparedModel as ComparedModel,
     Quantity as Quantity,
 )
 from .finding_names import safe_line as safe_line
+from .forest_figure import draw_figures as draw_figures
 from .gate_text import (
     check_name as check_name,
     describe_check as describe_check,

@@ -1,36 +1,19 @@
-"""Values with their intervals on one scale, which ``charts.html.j2`` draws, and forest plots for papers."""
+"""Values with their intervals on one scale, which ``charts.html.j2`` draws, and the looks of figures for papers."""
 
-import io
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from markupsafe import Markup
 
-from swapbias.findings import Finding, experiment_of
-from swapbias.measures import MEASURES
-from swapbias.report.finding_names import (
-    group_index,
-    group_name,
-    plain_words,
-    row_name,
-    safe_line,
-    value_name,
-)
+from swapbias.findings import Finding
 from swapbias.report.numbers import (
-    clipped_interval,
     finding_format,
     format_interval,
     format_number,
 )
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-_RESULTS = "results"  # name of the plot of primary gaps
 _ROOM = 0.06  # share of the axis that is left beyond the outermost values
 _SHAPES = (
     "M0-5a5 5 0 1 0 .01 0z",  # circle
@@ -208,116 +191,3 @@ STYLE: Mapping[Any, Any] = {
     "svg.hashsalt": "swapbias", "svg.fonttype": "none", "pdf.fonttype": 42, "font.size": 8.0,
     "axes.spines.top": False, "axes.spines.right": False, "text.parse_math": False,
 }  # fmt: skip
-
-
-def draw_figures(rows: Sequence[Finding], file_format: str) -> dict[str, bytes]:
-    """Return forest plots of primary gaps, and of means and gaps by slice, by name.
-
-    Args:
-        rows: findings of a run; the same findings give the same bytes.
-        file_format: one of ``FORMATS``.
-    """
-    from matplotlib import rc_context
-
-    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(file_format)
-    figures = {}
-    with rc_context(dict(STYLE)):
-        for name, drawn in _plots(rows).items():
-            values = {
-                round(row.estimate.value, 9) for row in drawn if not math.isnan(row.estimate.value)
-            }
-            fewest = 1 if name == _RESULTS else 2
-            if len(values) < fewest:
-                continue
-            buffer = io.BytesIO()
-            forest(drawn).savefig(
-                buffer, format=file_format, dpi=300, bbox_inches="tight", metadata=undated
-            )
-            figures[name] = buffer.getvalue()
-    return figures
-
-
-def _plots(rows: Sequence[Finding]) -> dict[str, list[Finding]]:
-    """Return the findings of each plot, by its name: the primary gaps first, then those by slice."""
-    plots: dict[str, list[Finding]] = {_RESULTS: []}
-    several_models = len({row.model_id for row in rows}) > 1
-    for row in rows:
-        is_gap = MEASURES[row.measure].gap_span > 0
-        if row.primary and is_gap and row.scale.in_points:
-            plots[_RESULTS].append(row)
-        is_slice = row.slice_by != "all" and row.score == "score" and not row.view
-        if is_slice and (is_gap or _is_level(row)):
-            kind = "gap" if is_gap else "levels"
-            names = [row.study, row.experiment, row.slice_by, kind]
-            if several_models:
-                names.append(safe_line(row.model_id))
-            name = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(names))
-            plots.setdefault(name, []).append(row)
-    return plots
-
-
-def _is_level(finding: Finding) -> bool:
-    """Return whether a finding is the mean of a group that its experiment shows."""
-    experiment = experiment_of(finding)
-    if finding.measure != "mean" or experiment is None:
-        return False
-    return finding.contrast in experiment.shows.levels
-
-
-def forest(rows: Sequence[Finding]) -> "Figure":
-    """Return values on one scale with their 95 % intervals; the band is the margin.
-
-    Args:
-        rows: findings of one unit; each group has a colour and a shape.
-    """
-    from matplotlib.figure import Figure
-
-    lines: dict[str, list[Finding]] = {}
-    for row in rows:
-        lines.setdefault(_line_name(row), []).append(row)
-    figure = Figure(figsize=(6.9, 0.8 + 0.22 * len(lines)), layout="constrained")
-    axis = figure.add_subplot()
-    margins = [
-        row.margin * finding_format(row).factor for row in rows if not math.isnan(row.margin)
-    ]
-    if margins:
-        axis.axvspan(-max(margins), max(margins), color="#dfe7ef", zorder=0)
-    labels = {""}
-    for line, beside in enumerate(lines.values()):
-        for index, finding in enumerate(beside):
-            y = line + 0.5 * (index - (len(beside) - 1) / 2) / len(beside)
-            _draw(axis, finding, y, labels)
-    axis.axvline(0, color="#777777", linewidth=0.8, zorder=0)
-    axis.set_yticks(range(len(lines)), list(lines))
-    axis.set_ylim(len(lines) - 0.5, -0.5)
-    axis.set_xlabel(finding_format(rows[0]).unit)
-    if len(labels) > 1:
-        figure.legend(loc="outside lower center", ncols=3, frameon=False)
-    return figure
-
-
-def _line_name(finding: Finding) -> str:
-    """Return the name of a finding's line in a forest plot."""
-    names = [plain_words(finding.subset), value_name(finding.slice_value)]
-    if finding.primary:
-        question = f"{finding.study}:{finding.experiment}"
-        names = [question, row_name(finding), safe_line(finding.model_id)]
-    return ", ".join(filter(None, names))
-
-
-def _draw(axis: "Axes", finding: Finding, y: float, labels: set[str]) -> None:
-    """Draw a value and its interval; a name that is in ``labels`` is in the legend already."""
-    name = ""
-    colour = "#222222"
-    marker = "o"
-    experiment = experiment_of(finding)
-    if finding.measure == "mean" and experiment:
-        name = group_name(experiment, finding.contrast)
-        colour, marker = LOOKS[group_index(experiment, finding.contrast) % len(LOOKS)]
-    written = finding_format(finding)
-    low, high = clipped_interval(finding)
-    axis.hlines(y, written.scaled(low), written.scaled(high), color=colour, linewidth=1.2)
-    label = f"_{name}" if name in labels else name
-    value = written.scaled(finding.estimate.value)
-    axis.plot([value], [y], marker, color=colour, markersize=4, label=label)
-    labels.add(name)

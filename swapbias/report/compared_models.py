@@ -121,7 +121,7 @@ class ComparedContent:
         in_unit = in_units[self.reference]
         alike = {
             model: rows_by_model[model]
-            for model, other in in_units.items()
-            if other.compares.unit == in_unit.compares.unit
+            for model, read_as in in_units.items()
+            if read_as.compares.unit == in_unit.compares.unit
         }
         return largest_moves(in_unit, alike, self.reference)

@@ -65,7 +65,7 @@ def summary_tables(compared: ComparedContent, places: Sequence[str]) -> list[Cha
 
 
 def _unit_of(quantities: Sequence[Quantity]) -> str:
-    """Return the unit of the first value of a question that has a place on a scale."""
+    """Return the unit of the first value of a question that has a address on a scale."""
     rows = [finding for quantity in quantities for finding in quantity.known]
     on_scale = [finding for finding in rows if has_place(finding)]
     return finding_format((on_scale or rows)[0]).unit
@@ -83,12 +83,14 @@ def _summary_table(
         first = quantities[0].known[0]
         experiment = experiment_of(first)
         question = experiment.question if experiment else first.experiment
-        place = anchor(first.study, first.experiment)
+        address = anchor(first.study, first.experiment)
         parts[
-            _QUESTION.format(question, place) if place in places else Markup("{}").format(question)
+            _QUESTION.format(question, address)
+            if address in places
+            else Markup("{}").format(question)
         ] = []
         for number, (compares, alike) in enumerate(_by_what_is_compared(quantities).items()):
-            heading = _COMPARED.format(f"{place}.row{number}", compares)
+            heading = _COMPARED.format(f"{address}.row{number}", compares)
             parts[heading] = [
                 _summary_row(compared, quantity, index, unit)
                 for index in range(len(compared.models))
@@ -135,7 +137,7 @@ def _what_is_compared(finding: Finding) -> str:
 
 
 def _is_drawn(finding: Finding, unit: str) -> bool:
-    """Return whether the value of a finding has a place on the scale of a unit."""
+    """Return whether the value of a finding has a address on the scale of a unit."""
     return has_place(finding) and finding_format(finding).unit == unit
 
 
@@ -261,8 +263,8 @@ def _level_table(levels: Sequence[Finding], titles: _Titles) -> Chart:
     """Return means, rates and counts over all rows, a column a model."""
     by_row: dict[tuple[str, str], dict[str, Finding]] = {}
     for level in levels:
-        place = (set_name(level), quantity_name(level))
-        by_row.setdefault(place, {})[level.model_id] = level
+        address = (set_name(level), quantity_name(level))
+        by_row.setdefault(address, {})[level.model_id] = level
     parts: dict[str, list[Row]] = {}
     for (part, name), by_model in by_row.items():
         cells = tuple(_level_cell(by_model.get(model)) for model in titles)

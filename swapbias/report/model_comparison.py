@@ -59,8 +59,8 @@ def render_comparison(compared: ComparisonPage) -> str:
         for (study, name), quantities in compared.questions.items()
     ]
     places = [section["place"] for section in sections if section["charts"] or section["moved"]]
-    found = [finding for quantity in compared.quantities for finding in quantity.known]
-    has_margin = any(not math.isnan(finding.margin) for finding in found)
+    measured = [finding for quantity in compared.quantities for finding in quantity.known]
+    has_margin = any(not math.isnan(finding.margin) for finding in measured)
     return render_html(
         "comparison.html.j2",
         version=__version__,
@@ -69,7 +69,7 @@ def render_comparison(compared: ComparisonPage) -> str:
         models=[
             (model, public_manifest(model.manifest, keep_unknown=True)) for model in compared.models
         ],
-        margin=describe_margins(found) if has_margin else "",
+        margin=describe_margins(measured) if has_margin else "",
         summary=summary_tables(compared, places),
         sections=sections,
         correlations=[sentence for _, sentence in state_correlations(compared.differences)],

@@ -100,8 +100,10 @@ def _moves(
     for first, second, *values in both[columns].head(MOST_MOVED).itertuples(index=False):
         gap, reference_gap = (written.scaled(value) for value in values[:2])
         texts = (str(first), str(second))
-        shown = (written(values[0]), written(values[1]), written(values[2]))
+        numbers = (written(values[0]), written(values[1]), written(values[2]))
         moved.append(
-            MovedPair(model, " minus ".join(groups), texts, gap, reference_gap, shown, written.unit)
+            MovedPair(
+                model, " minus ".join(groups), texts, gap, reference_gap, numbers, written.unit
+            )
         )
     return moved

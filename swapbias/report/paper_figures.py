@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from swapbias.report.charts import LOOKS, STYLE
 from swapbias.report.explanation_figure import draw_explanation
+from swapbias.report.figure_text import add_legend, wrap_text
 from swapbias.report.finding_names import safe_line
 from swapbias.report.heat_map_figure import draw_heat_map
 from swapbias.studies import corpus_dir, paper, paper_figures_declared as declared_figures
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 NOT_MEASURED = "not measured"
 """What stands in a panel without values."""
+_TICK = 80  # points for the name of a model below its bars
 _FEWEST = 3  # points that have a correlation
 _Draw = Callable[[str, declared_figures.PaperFigure, Sequence[paper.PaperRun]], "Figure | None"]
 
@@ -116,10 +118,15 @@ def _panels(n_rows: int, n_columns: int, width: float, height: float) -> "tuple[
 def _finish(figure: "Figure", entry: declared_figures.PaperFigure, axis: "Axes") -> "Figure":
     """Return a figure with its title, and the legend of a panel below all."""
     handles, labels = axis.get_legend_handles_labels()
-    figure.suptitle(entry.title, fontsize=9)
+    figure.suptitle(wrap_text(entry.title, 70 * figure.get_figwidth(), size=9), fontsize=9)
     if handles:
-        figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+        add_legend(figure, handles, labels)
     return figure
+
+
+def _wrap_beside(entry: declared_figures.PaperFigure, height: float) -> str:
+    """Return the name of the scale of a panel, in lines as long as the panel is high."""
+    return wrap_text(entry.axis, 50 * height)
 
 
 def _say_not_measured(axis: "Axes") -> None:
@@ -136,15 +143,17 @@ def _boxes(
         return None
     names = entry.order or tuple(dict.fromkeys(measured[0][1][entry.by]))
     panels = dict(entry.panels) or {"": ""}
-    figure, axes = _panels(len(measured), len(panels), 7.2 / len(panels), 2.2)
+    width = 7.2 / len(panels)
+    figure, axes = _panels(len(measured), len(panels), width, 2.2)
     for line, (title, rows) in enumerate(measured):
         for column, (value, panel) in enumerate(panels.items()):
             axis = axes[line][column]
-            axis.set_title(", ".join(filter(None, (title, panel))), fontsize=8)
+            heading = ", ".join(filter(None, (title, panel)))
+            axis.set_title(wrap_text(heading, 60 * width), fontsize=8)
             part = rows[rows[entry.panel_by] == value] if entry.panel_by else rows
             _draw_boxes(axis, entry, part, names)
             if not column:
-                axis.set_ylabel(entry.axis)
+                axis.set_ylabel(_wrap_beside(entry, 2.2))
     return _finish(figure, entry, axes[0][0])
 
 
@@ -227,16 +236,35 @@ def _scatter(
         return None
     figure, axes = _panels(len(panels), 1, 6.2, 3.6)
     for (title, points, groups), axis in zip(panels, axes[:, 0], strict=True):
-        axis.set_title(f"{title}: {_describe_r([*points.values()])}, n = {len(points)}", fontsize=8)
+        heading = f"{title}: {_describe_r([*points.values()])}, n = {len(points)}"
+        axis.set_title(wrap_text(heading, 60 * 6.2), fontsize=8)
         axis.set_xlabel(entry.across)
-        axis.set_ylabel(entry.axis)
+        axis.set_ylabel(_wrap_beside(entry, 3.6))
         if groups:
             _draw_groups(axis, entry, points, groups)
         else:
             _draw_named(axis, points)
         if not points:
             _say_not_measured(axis)
-    return _finish(figure, entry, axes[0][0])
+    _finish(figure, entry, axes[0][0])
+    figure.draw_without_rendering()
+    for axis in axes[:, 0]:
+        _hide_names_that_overlap(axis)
+    return figure
+
+
+def _hide_names_that_overlap(axis: "Axes") -> None:
+    """Hide each name of a point that would be written over a point or an earlier name."""
+    from matplotlib.transforms import Bbox
+
+    points = [axis.transData.transform(line.get_xydata()) for line in axis.lines]
+    written = [Bbox.from_bounds(x - 2, y - 2, 4, 4) for line in points for x, y in line]
+    for name in axis.texts:
+        box = name.get_window_extent()
+        if any(box.overlaps(earlier) for earlier in written):
+            name.set_visible(False)
+        else:
+            written.append(box)
 
 
 def _describe_r(points: Sequence[tuple[float, float]]) -> str:
@@ -294,7 +322,7 @@ def _sorted(
             values = [means[names[position]] for position in positions]
             axis.plot(positions, values, marker, color=colour, markersize=3, label=label)
         axis.set_title(f"{title}, n = {len(names)}", fontsize=8)
-        axis.set_ylabel(entry.axis)
+        axis.set_ylabel(_wrap_beside(entry, 2.4))
         axis.set_xlabel(entry.across)
     return _finish(figure, entry, axes[0][0])
 
@@ -318,8 +346,8 @@ def _shares(
                 values.append(float(scores.mean()) * entry.scale)
         bars = axis.bar(positions, values, width, color=LOOKS[index % len(LOOKS)][0], label=name)
         axis.bar_label(bars, fmt="%.2f", fontsize=7)
-    axis.set_xticks(range(len(measured)), [title.replace("/", "/\n") for title, _ in measured])
-    axis.set_ylabel(entry.axis)
+    axis.set_xticks(range(len(measured)), [wrap_text(title, _TICK) for title, _ in measured])
+    axis.set_ylabel(_wrap_beside(entry, 2.8))
     return _finish(figure, entry, axis)
 
 
@@ -354,6 +382,6 @@ def _bars(
         label = name if heights else f"{name}: {NOT_MEASURED}"
         bars = axis.bar(positions, heights, width, color=LOOKS[index % len(LOOKS)][0], label=label)
         axis.bar_label(bars, fmt="%.3f", fontsize=7)
-    axis.set_xticks(range(len(by_model)), [title for title, _ in by_model])
-    axis.set_ylabel(entry.axis)
+    axis.set_xticks(range(len(by_model)), [wrap_text(title, _TICK) for title, _ in by_model])
+    axis.set_ylabel(_wrap_beside(entry, 2.8))
     return _finish(figure, entry, axis)

@@ -3,13 +3,16 @@
 import math
 import re
 from dataclasses import replace
+from itertools import combinations, pairwise
 
 import pytest
+from matplotlib import rc_context
 
 from swapbias.findings import Finding
 from swapbias.measures import Estimate
 from swapbias.report import FORMATS, draw_figures
-from swapbias.report.charts import LOOKS, Axis, Dot, forest
+from swapbias.report.charts import LOOKS, STYLE, Axis, Dot
+from swapbias.report.forest_figure import forest
 from swapbias.report.page_template import load_template
 
 strip = load_template("charts.html.j2").module.strip
@@ -152,3 +155,73 @@ def test_dollar_in_a_name():
         for one in rq1_findings()
     ]
     assert all(draw_figures(found, "svg").values())
+
+
+LONG_NAME = "people with a condition whose name is long, and longer still by an explanation"
+
+
+def crowded_findings(kind):
+    """Sixty lines with long names, one of them a word without a place to break it."""
+    phases = [f"{LONG_NAME} {number}" for number in range(59)] + ["x" * 90]
+    if kind == "gap":
+        return [gap(0.01 * place, phase) for place, phase in enumerate(phases)]
+    groups = ("female", "male", "unspecified")
+    return [
+        mean(group, 0.01 * place, phase) for place, phase in enumerate(phases) for group in groups
+    ]
+
+
+@pytest.mark.parametrize("kind", ["gap", "levels"])
+def test_long_names_leave_room(kind):
+    """Names of lines take at most a third of the width, and no name or value lies over another."""
+    with rc_context(dict(STYLE)):
+        figure = draw(crowded_findings(kind))
+        figure.draw_without_rendering()
+    axis = figure.axes[0]
+    whole = figure.bbox
+    names = [label.get_window_extent() for label in axis.get_yticklabels()]
+    assert len(names) == 60
+    assert axis.bbox.x0 <= whole.width / 3 + 1
+    assert min(name.x0 for name in names) >= 0
+    assert not any(first.overlaps(second) for first, second in pairwise(names))
+    numbers = [label.get_window_extent() for label in axis.get_xticklabels()]
+    below = [axis.xaxis.label.get_window_extent()]
+    below += [legend.get_window_extent() for legend in figure.legends]
+    assert len(below) == (1 if kind == "gap" else 2)
+    for first, second in combinations([*numbers, *below], 2):
+        assert not first.overlaps(second)
+    assert all(whole.x0 <= box.x0 and box.x1 <= whole.x1 and box.y0 >= 0 for box in below)
+    values = [
+        line for line in axis.lines if line.get_marker() in dict(LOOKS).values() or kind == "gap"
+    ]
+    heights = sorted(
+        axis.transData.transform((0, line.get_ydata()[0]))[1]
+        for line in values
+        if len(line.get_ydata()) == 1
+    )
+    assert len(heights) == (60 if kind == "gap" else 180)
+    points = 72 / figure.dpi
+    assert min(above - low for low, above in pairwise(heights)) * points >= 4  # size of a mark
+
+
+def test_axis_says_what_is_subtracted():
+    """The scale of gaps says what is subtracted and its unit; that of means what they measure."""
+    assert draw([gap(0.1, "a"), gap(0.2, "b")]).axes[0].get_xlabel() == "women minus men, points"
+    levels = draw([mean("female", 0.1, "a")]).axes[0].get_xlabel()
+    assert levels == "mean probability mass at the mask, points"
+    several = [
+        replace(
+            gap(value, "a"),
+            study="group_packs",
+            experiment="occupation_names",
+            measure="group_gap",
+            group=group,
+            reference_group="white man",
+            contrast=f"{group} - white man",
+        )
+        for group, value in (("black man", 0.1), ("white woman", 0.2))
+    ]
+    axis = draw(several).axes[0]
+    assert axis.get_xlabel() == "the first minus the second, points"
+    names = [" ".join(label.get_text().split()) for label in axis.get_yticklabels()]
+    assert names == ["a, black man minus white man", "a, white woman minus white man"]
