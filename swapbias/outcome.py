@@ -384,8 +384,7 @@ class Audit:
             other: another audit, its folder, or OWNER/NAME on the Hub.
 
         Returns:
-            ``this - other``, as their contrast says; above 0 the gap of this audit's model is higher. A notebook
-            shows above the table the verdicts and values of both models with a chart.
+            ``this - other``, as their contrast says; above 0 this audit's gap is higher. Notebooks show a chart too.
 
         Raises:
             UsageError: The audits have no experiment in common.
@@ -420,7 +419,7 @@ class _Differences(pd.DataFrame):  # type: ignore[misc]
 
     def _repr_html_(self) -> str:
         """Write the chart of the comparison, and the table."""
-        chart = self.comparison._repr_html_() if self.comparison is not None else ""
+        chart = self.comparison._repr_html_() if self.comparison else ""
         return f"{chart}\n{pd.DataFrame(self)._repr_html_()}"
 
 
