@@ -14,6 +14,7 @@ from swapbias.findings.context import Context
 from swapbias.findings.finding import Finding
 from swapbias.findings.predictions import RATES, SIGNED
 from swapbias.findings.scored_rows import LOST, by_sentence, condition_means
+from swapbias.findings.split_findings import SPLIT_RATES, has_splits
 from swapbias.measures import Estimate, Floats
 from swapbias.studies import Covariate
 
@@ -90,8 +91,9 @@ def rate_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         if name not in RATES or (is_pooled and name in SIGNED):
             continue  # of two subsets at once
         contexts = context.gaps() if name in ("flips", "ratios") else [context]
+        of_splits = SPLIT_RATES.get(name) if has_splits(rows) else None
         for part in contexts:
-            yield from RATES[name](part, rows)
+            yield from (of_splits or RATES[name])(part, rows)
 
 
 def count_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:

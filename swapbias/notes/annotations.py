@@ -32,17 +32,19 @@ _NO_VALUE = ("na", "nan", "null", "none")
 Vote = set[str]
 
 
-def labelled_notes(folder: Path, notes: Path, patients: Path, *, seed: int) -> list[dict[str, str]]:
+def labelled_notes(
+    folder: Path, notes: Path, patients: Path, *, seeds: Sequence[int]
+) -> list[list[dict[str, str]]]:
     """Return note rows of MIMIC-III by their annotations, for the four phenotypes, split by subject.
 
     Args:
         folder: the folder that holds the annotations.
         notes: NOTEEVENTS.
         patients: PATIENTS.
-        seed: seed of the split.
+        seeds: the seed of each split.
 
     Returns:
-        Rows of ``NOTE_COLUMNS``.
+        Rows of ``NOTE_COLUMNS`` for each split.
 
     Raises:
         UsageError: no annotation file, or several.
@@ -57,7 +59,8 @@ def labelled_notes(folder: Path, notes: Path, patients: Path, *, seed: int) -> l
         raise ValueError(
             f"{path.name}: none of its {len(votes)} notes is in {notes.name}. Use files of one MIMIC-III version."
         )
-    return split_by_phenotype([(note, labels[key]) for key, note in matched.items()], seed)
+    labelled = [(note, labels[key]) for key, note in matched.items()]
+    return [split_by_phenotype(labelled, seed) for seed in seeds]
 
 
 def _find_annotations(folder: Path) -> Path:

@@ -46,6 +46,8 @@ class Notes:
     max_doubt: float | None = None
     """Probability, 0 to 1, that the swap of a note holds an error, above which the test note is marked doubtful and
     left out of one sensitivity analysis; None: the median of the notes."""
+    split: str = ""
+    """The seed of their split, where they are split several times; blank: once."""
     _training_cache: dict[tuple[str, str], list[dict[str, str]]] = field(
         default_factory=dict, compare=False, repr=False
     )
@@ -125,8 +127,9 @@ class Notes:
         return self._training_cache[key]
 
     def pairs(self) -> list[dict[str, str]]:
-        """Return the test notes in both genders (``counterfactual_pairs``)."""
+        """Return the test notes in both genders (``counterfactual_pairs``); of several splits with theirs."""
         rows = pair_up(self._test_notes, self._swapped, self.known_swaps, self.max_doubt)
+        rows = [self._in_split(row) for row in rows]
         if self.only_plausible:
             return [row for row in rows if row["specific"] == "0"]
         return rows
@@ -148,15 +151,28 @@ class Notes:
             Prompts, each note once in each of ``VERSIONS``.
         """
         notes = _unique_notes(
-            note for note in self._test_notes if note["gender"] and pair_id_of(note) in pair_ids
+            note
+            for note in self._test_notes
+            if note["gender"] and self._id_in_split(pair_id_of(note)) in pair_ids
         )
         rows = []
         for version in VERSIONS:
             for note in in_regime(notes, version, self.swapper, self.known_swaps):
                 row = make_prompt(note, note["gender"], note["text"], version, 0)
                 row |= {"pair_id": note["note_id"], "condition": "all", "construct": version}
-                rows.append(row)
+                rows.append(self._in_split(row))
         return rows
+
+    def _in_split(self, row: dict[str, str]) -> dict[str, str]:
+        """Return a prompt with its split, and ids that no other split has; where there is one split as it is."""
+        if not self.split:
+            return row
+        ids = {name: self._id_in_split(row[name]) for name in ("prompt_id", "pair_id")}
+        return {**row, **ids, "split": self.split}
+
+    def _id_in_split(self, name: str) -> str:
+        """Return an id that no other split has."""
+        return f"{name}/s{self.split}" if self.split else name
 
     def remarks(self) -> list[str]:
         """Return sentences on test notes that are left out, or compared with a reservation."""

@@ -154,6 +154,8 @@ def with_genders(notes: Sequence[Note], swapper: "Swapper") -> list[dict[str, st
     Returns:
         New rows.
     """
+    if all(note["gender"] for note in notes):
+        return [dict(note) for note in notes]
     genders = {1: "female", -1: "male", 0: ""}
     sides = run_swapper(notes, swapper).sides.tolist()
     return [

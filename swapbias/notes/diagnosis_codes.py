@@ -1,5 +1,6 @@
 """Notes of MIMIC-IV with labels by the diagnosis codes of their admissions."""
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -43,7 +44,7 @@ def phenotypes_of_code(code: str, version: str) -> frozenset[str]:
     return frozenset(name for name, prefixes in lists.items() if plain.startswith(prefixes))
 
 
-def coded_notes(folder: Path, *, seed: int = 0) -> list[dict[str, str]]:
+def coded_notes(folder: Path, *, seeds: Sequence[int] = (0,)) -> list[list[dict[str, str]]]:
     """Return note rows of the discharge summaries of MIMIC-IV, for the four phenotypes, split by subject.
 
     A note is positive for a phenotype where its admission has a code of it, negative where its admission has codes
@@ -52,10 +53,10 @@ def coded_notes(folder: Path, *, seed: int = 0) -> list[dict[str, str]]:
 
     Args:
         folder: folder of MIMIC-IV with its notes.
-        seed: seed of the split.
+        seeds: the seed of each split.
 
     Returns:
-        Rows of ``NOTE_COLUMNS``.
+        Rows of ``NOTE_COLUMNS`` for each split.
 
     Raises:
         UsageError: no ``diagnoses_icd.csv`` or ``patients.csv`` in the folder.
@@ -81,13 +82,13 @@ def coded_notes(folder: Path, *, seed: int = 0) -> list[dict[str, str]]:
         raise ValueError(
             f"{diagnoses.name}: it has none of the admissions of {discharge.name}. Use files of one version."
         )
-    chosen = split_by_phenotype(labelled, seed)
-    chosen_ids = {row["note_id"] for row in chosen}
+    splits = [split_by_phenotype(labelled, seed) for seed in seeds]
+    chosen_ids = {row["note_id"] for rows in splits for row in rows}
     texts = {}
     for row in named_rows(discharge, ("note_id", "text")):
         if row["note_id"] in chosen_ids:
             texts[row["note_id"]] = row["text"]
-    return [{**row, "text": texts[row["note_id"]]} for row in chosen]
+    return [[{**row, "text": texts[row["note_id"]]} for row in rows] for rows in splits]
 
 
 def _labels_of_admissions(diagnoses: Path) -> dict[str, Labels]:

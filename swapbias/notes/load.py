@@ -22,8 +22,10 @@ from swapbias.notes.note_rows import (
     PHENOTYPES,
     SPLITS,
     named_rows,
+    published_sizes,
     quote_cell,
 )
+from swapbias.notes.subject_split import split_notes
 from swapbias.privacy import is_credentialed
 from swapbias.studies import column, config_rows
 
@@ -134,15 +136,22 @@ def local_notes(
         UsageError: nothing of the kind there, or notes without labels.
         ValueError: a broken file.
     """
-    folder = Path(folder)
+    (rows,) = _local_splits(Path(folder), [seed], labelled=labelled)
+    return rows
+
+
+def _local_splits(
+    folder: Path, seeds: Sequence[int], *, labelled: bool
+) -> list[list[dict[str, str]]]:
+    """Return the labelled note rows of a folder or file, those of a MIMIC once for each seed; it is read once."""
     kind = kind_of_folder(folder)
     if kind == OWN:
-        return own_notes(folder, labelled=labelled)
+        return [own_notes(folder, labelled=labelled)]
     if kind == MIMIC3:
         return labelled_notes(
-            folder, *_existing_tables(folder, "noteevents", "patients"), seed=seed
+            folder, *_existing_tables(folder, "noteevents", "patients"), seeds=seeds
         )
-    return coded_notes(folder, seed=seed)
+    return coded_notes(folder, seeds=seeds)
 
 
 def _existing_tables(folder: Path, *names: str) -> list[Path]:
@@ -270,15 +279,14 @@ def load_notes(
     trains: bool | None = None,
     labelled: bool = True,
 ) -> Notes:
-    """Return the notes to audit with, every one with its gender where the text shows it.
+    """Return the notes to audit with, of several splits those of the first.
 
     Args:
         settings: name the user's notes, if any, and how they are used.
-        seed: seed of the split of notes without one.
-        corpus: the corpus whose notes are read where the user names none.
-        trains: whether a classifier is trained on them; None: as the settings say. Own notes without a split are
-            then divided, and else all tested.
-        labelled: whether own notes need labels.
+        seed: as in ``load_splits``.
+        corpus: as in ``load_splits``.
+        trains: as in ``load_splits``.
+        labelled: as in ``load_splits``.
 
     Returns:
         The notes with the swapper that makes their other versions.
@@ -287,34 +295,89 @@ def load_notes(
         UsageError: nothing in the folder that can be read or tested.
         ValueError: broken notes.
     """
+    return load_splits(settings, seed, corpus, trains=trains, labelled=labelled)[0]
+
+
+def load_splits(
+    settings: NoteOptions,
+    seed: int,
+    corpus: str = NAME,
+    *,
+    trains: bool | None = None,
+    labelled: bool = True,
+) -> tuple[Notes, ...]:
+    """Return the notes to audit with in each of their splits, every one with its gender where the text shows it.
+
+    Args:
+        settings: name the user's notes, if any, how they are used, and the number of splits.
+        seed: seed of the first split; each further one has the next number.
+        corpus: the corpus whose notes are read where the user names none.
+        trains: whether a classifier is trained on them; None: as the settings say. Own notes without a split are
+            then divided, and else all tested.
+        labelled: whether own notes need labels.
+
+    Returns:
+        One where no classifier is trained, or where the settings ask for one split.
+
+    Raises:
+        UsageError: nothing in the folder that can be read or tested, or several splits of notes that have one.
+        ValueError: broken notes.
+    """
     swapper = swapper_of(settings.table)
+    if trains is None:
+        trains = settings.trains
+    seeds = range(seed, seed + (settings.splits if trains else 1))
+    names = [str(split) for split in seeds] if len(seeds) > 1 else [""]
     if settings.data is None:
         rows = [
             row for phenotype in PHENOTYPES for row in config_rows(corpus, f"{phenotype}-original")
         ]
         known_swaps = _known_swaps(corpus) if settings.table == "resolved" else {}
-        return Notes("synthetic", tuple(rows), swapper, settings.plausible, known_swaps)
-    folder = Path(settings.data)
-    if trains is None:
-        trains = settings.trains
+        splits = [rows] if len(seeds) == 1 else [_split_anew(rows, split) for split in seeds]
+        return tuple(
+            Notes(
+                "synthetic", tuple(of_split), swapper, settings.plausible, known_swaps, split=name
+            )
+            for of_split, name in zip(splits, names, strict=True)
+        )
+    splits = _splits_of_folder(Path(settings.data), seeds, trains=trains, labelled=labelled)
+    return tuple(
+        Notes(
+            kind_of_folder(settings.data),
+            tuple(of_split),
+            swapper,
+            settings.plausible,
+            max_doubt=settings.max_doubt,
+            split=name,
+        )
+        for of_split, name in zip(splits, names, strict=True)
+    )
+
+
+def _splits_of_folder(
+    folder: Path, seeds: Sequence[int], *, trains: bool, labelled: bool
+) -> list[list[dict[str, str]]]:
+    """Return the note rows of a folder or file for each seed, with their genders and a split."""
     reader = swapping.Swapper(whose="patient")
-    rows = with_genders(local_notes(folder, seed=seed, labelled=labelled), reader)
+    splits = [
+        with_genders(rows, reader) for rows in _local_splits(folder, seeds, labelled=labelled)
+    ]
     if is_credentialed(folder):
-        rows = [{**row, "credentialed": "True"} for row in rows]
-    if trains and not _has_split(rows, "train"):
-        rows = _split_by_subject(rows, seed)
-    if not _has_split(rows, "test"):
+        splits = [[{**row, "credentialed": "True"} for row in rows] for rows in splits]
+    rows = splits[0]
+    has_no_split = trains and not _has_split(rows, "train")
+    if has_no_split:
+        splits = [_split_by_subject(rows, seed) for seed in seeds]
+    if len(splits) < len(seeds):
+        raise UsageError(
+            f"Several splits, and the notes of {folder.name} name theirs. Leave the column split out."
+        )
+    if not _has_split(splits[0], "test"):
         raise UsageError(
             f"None of the {len(rows)} notes has the split test. Mark some in the column split, or leave that column "
             "out: then all are tested."
         )
-    return Notes(
-        kind_of_folder(folder),
-        tuple(rows),
-        swapper,
-        settings.plausible,
-        max_doubt=settings.max_doubt,
-    )
+    return splits
 
 
 def swapper_of(table: str) -> "swapping.Swapper":
@@ -351,6 +414,15 @@ def _training_texts(corpus: str, regime: str) -> list[str]:
         rows = config_rows(corpus, f"{phenotype}-{regime}")
         texts += [row["text"] for row in rows if row["split"] == "train"]
     return texts
+
+
+def _split_anew(rows: Sequence[Mapping[str, str]], seed: int) -> list[dict[str, str]]:
+    """Return the notes of a corpus in another split by subject, of the sizes of the published study."""
+    notes = []
+    for phenotype in PHENOTYPES:
+        of_phenotype = [row for row in rows if row["phenotype"] == phenotype]
+        notes += split_notes(of_phenotype, published_sizes(phenotype), seed=f"{seed}/{phenotype}")
+    return notes
 
 
 def _split_by_subject(rows: Sequence[dict[str, str]], seed: int) -> list[dict[str, str]]:

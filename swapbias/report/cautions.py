@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from swapbias import findings
-from swapbias.findings import Finding, experiment_of, judge_findings, terms
+from swapbias.findings import Finding, experiment_of, judge_findings, split_findings, terms
 from swapbias.measures import is_comparison
 from swapbias.report.claims import (
     FOUND,
@@ -121,7 +121,7 @@ def list_cautions(
         sentences.append(f"{capitalize(mixed_signs(finding, margin))}.")
     if with_range and not math.isnan(finding.loo_min):
         ends = format_ends(finding, finding.loo_min, finding.loo_max)
-        sentences.append(f"Whichever one template or condition is left out, the value is {ends}.")
+        sentences.append(f"Whichever one {_left_out(finding)} is left out, the value is {ends}.")
         sentences += _describe_carrier(finding, texts or {})
     if finding.influences:
         influences = [_describe_influence(*influence) for influence in finding.influences]
@@ -131,6 +131,12 @@ def list_cautions(
         sentences.append(f"{share:.0f} % of rewordings have the same sign.")
     sentences += _describe_missing_scores(finding)
     return sentences
+
+
+def _left_out(finding: Finding) -> str:
+    """Return what is left out one at a time; of notes, whose subjects are never named, their splits."""
+    is_split = finding.carrier is not None and finding.carrier[0] == split_findings.SPLITS
+    return "train/test split" if is_split else "template or condition"
 
 
 def _describe_carrier(finding: Finding, texts: Mapping[str, str]) -> list[str]:

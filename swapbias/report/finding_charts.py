@@ -8,7 +8,7 @@ from functools import partial
 import pandas as pd
 
 from swapbias import findings
-from swapbias.findings import Finding, decision, primary_findings, terms
+from swapbias.findings import Finding, decision, primary_findings, split_findings, terms
 from swapbias.measures import MEASURES, answer_accuracy
 from swapbias.report.charts import Axis, Chart, Dot, Row, value_above_interval
 from swapbias.report.claims import UNMEASURED
@@ -34,6 +34,7 @@ from swapbias.report.numbers import (
 from swapbias.studies import Experiment
 
 _ANSWERED = "What was answered to each side, as a share of all answers. Unreadable: no option was clearly chosen."
+_OVER_SPLITS = "Means over the train/test splits; where fewer than 3 subjects differ from the rest, no interval."
 FOLDED_AFTER = 10
 """Rows of a table that are seen before the rest is unfolded, as in ``page.js``."""
 Columns = Mapping[str, tuple[str, int]]
@@ -369,6 +370,8 @@ def rate_charts(experiment: Experiment, rows: Sequence[Finding]) -> Iterator[Cha
         caption = f"{capitalize(record.unit)}, with 95 % intervals."
         if record.signed:
             caption = f"{caption} A difference is {' minus '.join(groups)}."
+        if split_findings.are_over_splits(placed.finding for placed in chart_rows):
+            caption = f"{caption} {_OVER_SPLITS}"
         name = f"{title}, {model}" if has_several_models(rows) else title
         yield chart_of(name, caption, chart_rows)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence, Sized
 
-from swapbias.findings import Finding, predictions
+from swapbias.findings import Finding, predictions, split_findings
 from swapbias.report.charts import Chart, Row
 from swapbias.report.finding_names import (
     capitalize,
@@ -17,6 +17,10 @@ _RATIOS = {"tprr": "TPR ratio", "fprr": "FPR ratio"}
 _RATIO_CAPTION = (
     "The smaller rate over the larger, as published: 1 is equal treatment. "
     "Behind it the group with the higher rate."
+)
+_OVER_SPLITS = (
+    " Means over the train/test splits, without interval: of equal rates too the smaller is on top, "
+    "so that the ratio lies below 1."
 )
 _DIRECTION_CAPTION = (
     "Cosines with the gender direction, compared with random words and with a random direction. "
@@ -33,6 +37,9 @@ def ratio_tables(experiment: Experiment, rows: Sequence[Finding]) -> Iterator[Ch
         rows: its findings.
     """
     by_model: dict[str, dict[tuple[str, str], dict[str, Finding]]] = {}
+    caption = _RATIO_CAPTION
+    if split_findings.are_over_splits(rows):
+        caption += _OVER_SPLITS
     for finding in rows:
         is_rounded = finding.contrast.endswith(predictions.ROUNDED)
         if finding.measure in _RATIOS and finding.slice_by != "all" and not is_rounded:
@@ -45,7 +52,7 @@ def ratio_tables(experiment: Experiment, rows: Sequence[Finding]) -> Iterator[Ch
             cells = tuple(_ratio_cell(experiment, ratios.get(measure)) for measure in _RATIOS)
             parts.setdefault(part, []).append(Row(name, (), cells))
         title = _title("ratios of rates", model, by_model)
-        yield Chart(title, _RATIO_CAPTION, tuple(_RATIOS.values()), parts)
+        yield Chart(title, caption, tuple(_RATIOS.values()), parts)
 
 
 def _ratio_cell(experiment: Experiment, ratio: Finding | None) -> tuple[str, float | None]:

@@ -117,19 +117,21 @@ def _findings(
             all_findings += findings.disaggregate(
                 rows,
                 study.changed(experiments=experiments),
-                expected=_expected_of(of_model[0], model_id),
+                expected=_expected_of(of_model, model_id),
                 seed=settings.seed,
                 margin=settings.margin,
             )
     return all_findings
 
 
-def _expected_of(scored_task: ScoredTask, model_id: str) -> Any:
-    """Return what the findings of a model are compared with."""
-    task = scored_task.task
+def _expected_of(of_model: Sequence[ScoredTask], model_id: str) -> Any:
+    """Return what the findings of a model are compared with; of several splits one number over all."""
+    task = of_model[0].task
     if task.notes is None:
-        return scored_task.reader.expected
-    return expected_numbers(task.study.name, task.notes, model_id)
+        return of_model[0].reader.expected
+    splits = {part.task.split: part.task.notes.rows for part in of_model if part.task.notes}
+    rows = chain.from_iterable(splits.values())
+    return expected_numbers(task.study.name, replace(task.notes, rows=tuple(rows)), model_id)
 
 
 def expected_numbers(
@@ -179,11 +181,13 @@ def _explain_notes(scoring: Scoring, settings: Settings) -> list[dict[str, Any]]
     if not most:
         return explanations
     for scored_task in scoring.tasks.values():
-        if not _can_explain(scored_task):
-            continue
         task = scored_task.task
+        if not _can_explain(scored_task) or task.split not in ("", str(settings.seed)):
+            continue  # of several splits the first is explained
         reader = scored_task.reader
         rows = scoring.items[task.study.name]
+        if task.split:
+            rows = rows[rows["split"] == task.split]
         is_of_task = (rows["experiment"] == task.experiment.name) & (
             rows["model_id"] == reader.model_id
         )

@@ -19,7 +19,7 @@ from swapbias.errors import (
 from swapbias.models import Kind, RowSource, auto, kind_of, kinds
 from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
-from swapbias.notes import Notes, load_notes
+from swapbias.notes import Notes, load
 from swapbias.privacy import manifest_redaction
 from swapbias.runs.demonstration import demonstration_tasks, is_demonstration, without_missing
 from swapbias.runs.manifest_entries import fingerprints, reads_adjectives
@@ -31,8 +31,8 @@ from swapbias.studies import Experiment, Study, catalogue, load_study, own_studi
 _ALL = "all experiments"  # of a study whose file cannot be read, so that nothing names them
 
 
-LoadNotes = Callable[..., Notes]
-"""Reads notes of a corpus; knows whether classifiers are trained, and whether labels are read."""
+LoadNotes = Callable[..., tuple[Notes, ...]]
+"""Reads the splits of a corpus's notes; knows whether classifiers are trained, and whether labels are read."""
 
 
 def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Task], list[Skipped]]:
@@ -75,6 +75,7 @@ def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Tas
         _refuse_model(skipped, kind, usual)
     _refuse_unread_settings(requested, planning.tasks)
     _refuse_unread_adjectives(settings, planning.tasks)
+    _refuse_unread_splits(settings, planning.tasks)
     return planning.tasks, skipped
 
 
@@ -115,7 +116,9 @@ class _Planning:
         self.tasks: list[Task] = []
         self.skipped = skipped
         self.missing: list[ValueError] = []
-        self.notes: LoadNotes = cache(partial(load_notes, settings.of(NoteOptions), settings.seed))
+        self.notes: LoadNotes = cache(
+            partial(load.load_splits, settings.of(NoteOptions), settings.seed)
+        )
 
     def is_wanted(self, study: Study, experiment: Experiment, config: str) -> bool:
         """Return whether an experiment of a chosen study is among those that are wanted."""
@@ -188,6 +191,14 @@ def _refuse_unread_adjectives(settings: Settings, tasks: Sequence[Task]) -> None
     if settings.adjectives and not any(reads_adjectives(task.study.name) for task in tasks):
         raise UsageError(
             "-M adjectives is read by adjective_coreference. Name it with --study adjective_coreference."
+        )
+
+
+def _refuse_unread_splits(settings: Settings, tasks: Sequence[Task]) -> None:
+    """Refuse several splits, with a UsageError, where no classifier is trained on any."""
+    if settings.of(NoteOptions).splits > 1 and not any(task.split for task in tasks):
+        raise UsageError(
+            "Several splits are for classifiers that the audit trains, and it trains none. Leave -M splits out."
         )
 
 
@@ -303,31 +314,37 @@ def _tasks(
             reasons.append((experiment.name, misfit))
             continue
         empty.kind.check_installed(model, experiment, settings)
-        task = _with_rows(replace(empty, model=model), settings, notes, trains=trains, slow=slow)
-        reason = unreadable(task, trains)
-        if reason:
-            reasons.append((experiment.name, reason))
-        else:
-            tasks.append(distinct(task))
-        for part in _untrainable_parts(task, trains=trains):
-            if part not in reasons:
-                reasons.append(part)
+        of_model = replace(empty, model=model)
+        for task in _with_rows(of_model, settings, notes, trains=trains, slow=slow):
+            reason = unreadable(task, trains)
+            if reason:
+                reasons.append((experiment.name, _of_split(task, reason)))
+            else:
+                tasks.append(distinct(task))
+            for part in _untrainable_parts(task, trains=trains):
+                if part not in reasons:
+                    reasons.append(part)
     if tasks:
         name = f"{manifest_redaction.PARTIAL_EXPERIMENT_PREFIX}{experiment.name}"
-        reasons += [(name, remark) for remark in _remarks(tasks[0])]
+        reasons += [(name, _of_split(tasks[0], remark)) for remark in _remarks(tasks[0])]
     return tasks, reasons
 
 
 def _with_rows(
     task: Task, settings: Settings, notes: LoadNotes, *, trains: bool, slow: bool
-) -> Task:
-    """Return a task with the rows that its model reads."""
+) -> list[Task]:
+    """Return a task with the rows that its model reads; of notes in several splits a task for each."""
     experiment = task.experiment
     if task.kind.rows(experiment) == RowSource.PROMPTS:
-        return expanded(with_prompts(task, settings, slow=slow), settings)
+        return [expanded(with_prompts(task, settings, slow=slow), settings)]
     has_labels = bool(experiment.shows.rates)
-    loaded = notes(experiment.reads.notes.corpus, trains=trains, labelled=has_labels)
-    return expanded(with_notes(task, settings, loaded, trains), settings)
+    splits = notes(experiment.reads.notes.corpus, trains=trains, labelled=has_labels)
+    return [expanded(with_notes(task, settings, split, trains), settings) for split in splits]
+
+
+def _of_split(task: Task, sentence: str) -> str:
+    """Return a sentence about the notes of a task with their split, where there are several."""
+    return f"in split {task.split}: {sentence}" if task.split else sentence
 
 
 def _untrainable_parts(task: Task, *, trains: bool) -> list[tuple[str, str]]:
@@ -336,7 +353,7 @@ def _untrainable_parts(task: Task, *, trains: bool) -> list[tuple[str, str]]:
         return []
     untrainable = task.notes.why_untrainable()
     return [
-        (f"{task.experiment.name}, {phenotype}", reason)
+        (f"{task.experiment.name}, {phenotype}", _of_split(task, reason))
         for phenotype, reason in untrainable.items()
     ]
 

@@ -43,7 +43,7 @@ def load_readers(
     if scorer is not None:
         audited = settings.model or ""
         loaded = {(audited, task.kind.name): scorer for task in tasks if task.model == audited}
-    scored_tasks: dict[tuple[str, str, str], ScoredTask] = {}
+    scored_tasks: dict[tuple[str, str, str, str], ScoredTask] = {}
     request = pinned_settings(settings, pinned)
     for task in tasks:
         key = (task.model, task.kind.name)
@@ -52,11 +52,13 @@ def load_readers(
             name = model_names.as_pinned(task.model, pinned)
             loaded[key] = task.kind.load(name, request, say=say, bar=bar)
         training = task.notes.training if task.notes else _no_training
+        # A split is what an audit with its seed has.
+        own_request = replace(request, seed=int(task.split)) if task.split else request
         reader = task.kind.read(
-            loaded[key], task.experiment, request, corpus=task.study.name, training=training
+            loaded[key], task.experiment, own_request, corpus=task.study.name, training=training
         )
         refuse_sending(task, reader)
-        identity = (task.study.name, task.experiment.name, reader.model_id)
+        identity = (task.study.name, task.experiment.name, reader.model_id, task.split)
         if identity in scored_tasks:  # they would be taken for one
             raise UsageError(f"{reader.model_id} is named twice. Name it once, or rename a file.")
         scored_tasks[identity] = ScoredTask.of(task, reader)

@@ -39,6 +39,11 @@ class Task:
         return kind_of(self.experiment.kind)
 
     @property
+    def split(self) -> str:
+        """The seed of the split of its notes, where they are split several times; blank: once, or no notes."""
+        return self.notes.split if self.notes else ""
+
+    @property
     def name(self) -> str:
         """Study and experiment."""
         return f"{self.study.name} {self.experiment.name}"

@@ -8,6 +8,7 @@ from itertools import chain, compress
 from swapbias import models, studies
 from swapbias.errors import UsageError
 from swapbias.models import kind_of
+from swapbias.models.clinical import NoteOptions
 from swapbias.notes import AS_TRAINED, Notes
 from swapbias.runs.settings import Settings
 from swapbias.runs.task import Task
@@ -133,9 +134,10 @@ def with_notes(task: Task, settings: Settings, notes: Notes, trains: bool) -> Ta
     """
     experiment = task.experiment
     untrained = notes.why_untrainable() if trains else {}
-    pairs = _limited(
-        [pair for pair in notes.pairs() if pair["condition"] not in untrained], settings.limit
-    )
+    limit = settings.limit
+    if limit is not None and notes.split:  # each split has its share
+        limit = max(1, limit // settings.of(NoteOptions).splits)
+    pairs = _limited([pair for pair in notes.pairs() if pair["condition"] not in untrained], limit)
     rows = note_rows(experiment, notes, pairs, trains)
     others = list[Row]()
     if experiment.reads.rewordings and _with_wordings(experiment, settings):

@@ -17,7 +17,7 @@ from swapbias.studies.corpus_folders import CORPORA, corpora, corpus_dir
 from swapbias.studies.declared import RawFault, unknown_names
 from swapbias.studies.experiment import Experiment, Study
 from swapbias.studies.package_study import STUDY_FILE, refuse_declaration, study_outline
-from swapbias.studies.prompt import PROMPT_COLUMNS, Candidate, Prompt, Row
+from swapbias.studies.prompt import PROMPT_COLUMNS, SPLIT, Candidate, Prompt, Row
 from swapbias.studies.row_check import column_faults
 from swapbias.studies.tables import Lexicon, upstream_file
 
@@ -119,7 +119,10 @@ def _note_faults(number: int, experiment: Experiment) -> list[RawFault]:
     faults = list(unknown_names((*path, "notes"), names, corpora(), "corpus"))
     if notes.corpus not in corpora():
         return faults
-    configs = {config.name: config.columns for config in load_corpus(notes.corpus).configs}
+    # An audit adds the split.
+    configs = {
+        config.name: (*config.columns, SPLIT) for config in load_corpus(notes.corpus).configs
+    }
     read = (*experiment.reads.configs, *experiment.reads.rewordings)
     thing = f"config of {notes.corpus}"
     strange = list(unknown_names((*path, "configs"), read, [*configs], thing))

@@ -14,6 +14,8 @@ from swapbias.studies.chats import MESSAGES
 MASK = "<mask>"
 # the column of notes that says (0 or 1) whether it is doubtful whose words were swapped
 DOUBTFUL = "doubtful"
+# the column of notes that says by which train/test split they are tested, where there are several
+SPLIT = "split"
 PLACEBO = "placebo"  # the group of rows that are reworded and in which nothing is swapped
 PLACEBO_COLUMNS = ("side", "wording")
 JUDGED = "judged"  # the score column of what a judge read in free text

@@ -30,6 +30,8 @@ class NoteOptions(Options):
     """svm, rf or mlp, trained here; or your own: file, folder, Hub id, module:function."""
     data: Annotated[Place | None, Use(place=True)] = None
     """Your notes: MIMIC-III folder, CSV, JSON lines, Parquet; none: synthetic notes."""
+    splits: Annotated[int, Field(ge=1)] = 1
+    """Train/test splits by subject, each with the next seed and a classifier trained on it."""
     table: Literal["resolved", "paper", "published"] = "resolved"
     """Words that are swapped: by context, as the paper lists them, or as its code does (one way, bare F and M)."""
     plausible: bool = False
