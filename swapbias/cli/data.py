@@ -183,7 +183,7 @@ def swap(
         str | None, ui.option("Column of labelled spans, moved along.", metavar="COLUMN")
     ] = None,
     processes: Annotated[int, ui.option("Number of processes.")] = 1,
-    split: Annotated[str | None, ui.option("Split of a Hub dataset that has several.")] = None,
+    split: Annotated[str | None, ui.option("Split of a dataset that has several.")] = None,
     credentialed: Annotated[
         bool, ui.option("Mark rows as not to be shared.", "--credentialed")
     ] = False,

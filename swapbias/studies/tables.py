@@ -88,7 +88,6 @@ def table_rows(
         header_faults: says what is wrong with the header.
         optional: columns that may be blank.
         delimiter: the letter between cells.
-        skips_blanks: leave out blanks behind it.
 
     Yields:
         The line of each row, its cells by column, and sentences on what is wrong with it.
@@ -160,6 +159,7 @@ def strict_rows(
         name: the name of the file, for errors.
         handle: its lines.
         delimiter: the letter between cells.
+        skips_blanks: leave out blanks behind it.
 
     Yields:
         The line at which each row starts, and its cells.

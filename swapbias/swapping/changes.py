@@ -27,7 +27,8 @@ def no_changes(rows: int) -> pa.ChunkedArray:
     Args:
         rows: the number of texts.
     """
-    return pa.chunked_array([pa.array([[]] * rows, pa.list_(CHANGE))])
+    bounds = pa.array(np.zeros(rows + 1, np.int32))
+    return pa.chunked_array([pa.ListArray.from_arrays(bounds, pa.array([], CHANGE))])
 
 
 def changes_of(buffer: bytes, offsets: Ints, edits: Edits) -> pa.ListArray:

@@ -35,6 +35,7 @@ from swapbias.files import (
 from swapbias.models import progress
 from swapbias.privacy import credentialed, why_credentialed, writing
 from swapbias.studies import tables
+from swapbias.swapping.cloned_datasets import local_folder
 from swapbias.swapping.cluster import LOCAL, Engine, Part, Work, Workers, result_of, worker_pool
 from swapbias.swapping.genders import check_genders
 from swapbias.swapping.label_spans import check_labels
@@ -213,7 +214,7 @@ def _why_credentialed(job: Job, source: Source) -> str:
     """Return why the rows of a job may not be shared, empty where they may."""
     if job.credentialed:
         return "--credentialed was given"
-    path = Path(job.source)
+    path, _ = local_folder(job.source)
     reason = why_credentialed(path) if path.exists() else ""
     return reason or why_rows_credentialed(source)
 

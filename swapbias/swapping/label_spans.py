@@ -65,11 +65,11 @@ class _Text:
             raise ValueError
         return self._place(start, is_end=False), self._place(end, is_end=True)
 
-    def _place(self, place: int, *, is_end: bool) -> int:
-        index = bisect_right(self._ends, place)
+    def _place(self, position: int, *, is_end: bool) -> int:
+        index = bisect_right(self._ends, position)
         shift = self._shifts[index]
-        if index == len(self._starts) or self._starts[index] >= place:
-            return place + shift
+        if index == len(self._starts) or self._starts[index] >= position:
+            return position + shift
         length = self._lengths[index] if is_end else 0
         return int(self._starts[index] + shift + length)
 

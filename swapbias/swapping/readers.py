@@ -1,9 +1,8 @@
 """Rows of files, folders and Hub datasets, in batches and bounded memory."""
 
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from swapbias.errors import UsageError, first_line, listed, notes_read
+from swapbias.errors import UsageError, listed, notes_read
 from swapbias.files import check_regular, parse_json
-from swapbias.hub_http import configure_http
 from swapbias.privacy import credentialed
 from swapbias.studies import tables
+from swapbias.swapping.cloned_datasets import files_of_split, local_folder
+from swapbias.swapping.hub_rows import HubName, HubRows, read_hub_name
 from swapbias.swapping.row_formats import (
     FORMATS,
     Batches,
@@ -31,7 +31,6 @@ SWAP_MANIFEST = "swap.json"
 """File of settings in a folder that a swap wrote."""
 SWAPPED_ROWS = "data"
 """Folder of rows in it."""
-_HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*(:[\w.-]+)?")
 _IS_TEXT = (kinds.is_string, kinds.is_large_string, kinds.is_string_view, kinds.is_null)
 
 
@@ -47,29 +46,36 @@ class Source:
     """Bytes to read, where it is known."""
     read: Callable[[int], Batches]
     """Most rows per batch -> batches in order, each with the bytes read by then."""
+    classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Names of the classes of each column whose numbers stand for classes."""
 
 
 def open_source(name: str, column: str, *, split: str | None = None) -> Source:
     """Open the rows of a file, of a folder's files in the order of their names, or of a Hub dataset.
 
     Args:
-        name: a path, or ``owner/name[:config]`` where no such path exists.
+        name: a path (``folder[:config]``), or ``owner/name[@revision][:config]`` where no such path exists.
         column: the column of texts; it becomes a string column.
-        split: the split of a Hub dataset; None: the only one that it has.
+        split: the split of a Hub dataset, or of a folder of files named by their splits; None: the only one.
 
     Raises:
         UsageError: nothing there, no file of a known format, no such column, or several splits and none named.
         ValueError: a file that cannot be read, or files of different columns.
     """
     path = Path(name)
-    if not path.exists() and format_of(path) is None and _HUB_ID.fullmatch(name):
+    hub_name = read_hub_name(name)
+    folder, config = local_folder(name)
+    if not folder.exists() and format_of(path) is None and hub_name:
         notes_read()
-        return _hub_source(name, column, split)
-    if split is not None:
+        return _hub_source(name, hub_name, column, split)
+    if split is not None and not folder.is_dir():
         raise UsageError(
             f"--split {split}: {name} is no Hub dataset, and files have no splits. Drop --split."
         )
-    return read_files(files_of(path), column)
+    source = read_files(files_of(folder, split=split, config=config), column)
+    if split is None:
+        return source
+    return replace(source, identity={**source.identity, "split": split})
 
 
 def read_files(files: Sequence[Path], column: str | None = None, *, notes: bool = True) -> Source:
@@ -165,14 +171,17 @@ def _is_true(value: object) -> bool:
     return bool(value)
 
 
-def files_of(path: Path) -> list[Path]:
+def files_of(path: Path, *, split: str | None = None, config: str = "") -> list[Path]:
     """Return a file, or those of a folder: in it, or in the one folder below it that has some; of a swap its rows.
 
     Args:
         path: path of a file or a folder.
+        split: of a cloned dataset, the split whose files are returned; None: the only one.
+        config: the config of its README.md; blank: the only one, or the default.
 
     Raises:
-        UsageError: nothing there, files in several folders, or a swap that is not complete.
+        UsageError: nothing there, files in several folders, of several splits or configs and none chosen, or a swap
+            that is not complete.
     """
     formats = listed(FORMATS)
     if not path.exists():
@@ -188,7 +197,7 @@ def files_of(path: Path) -> list[Path]:
                 f"The swap into {path} is not complete. Run its command again to resume."
             )
         path = path / SWAPPED_ROWS
-    below = _visible_files(path)
+    below = files_of_split(path, _visible_files(path), split, config)
     files = [file for file in below if file.parent == path] or below
     for file in files:
         check_regular(file)
@@ -224,21 +233,21 @@ def _with_text(schema: pa.Schema, column: str | None) -> pa.Schema:
     if column is not None and column not in schema.names:
         names = tables.shown_names(schema.names)
         raise UsageError(f"There is no column {column!r}, there are {names}. Choose with --column.")
-    schema = pa.schema([pa.field(field.name, _plain(field.type)) for field in schema])
-    for index, field in enumerate(schema):
-        kind = field.type
+    schema = pa.schema([pa.field(cell.name, _plain(cell.type)) for cell in schema])
+    for index, cells in enumerate(schema):
+        kind = cells.type
         is_category = kinds.is_dictionary(kind)
         if is_category:
             kind = kind.value_type
         is_text = any(is_kind(kind) for is_kind in _IS_TEXT)
-        is_texts = field.name == column
+        is_texts = cells.name == column
         if is_texts and not is_text:
             raise UsageError(
                 f"Column {column!r} contains {kind}, expected texts. Choose another with --column."
             )
         is_other_text = is_texts and not kinds.is_large_string(kind)
         if is_text and (is_category or is_other_text):
-            schema = schema.set(index, pa.field(field.name, pa.string()))
+            schema = schema.set(index, pa.field(cells.name, pa.string()))
     return schema
 
 
@@ -249,7 +258,7 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     if kinds.is_binary_view(kind):
         return pa.binary()
     if kinds.is_struct(kind):
-        return pa.struct([pa.field(field.name, _plain(field.type)) for field in kind])
+        return pa.struct([pa.field(part.name, _plain(part.type)) for part in kind])
     if kinds.is_list(kind) or kinds.is_list_view(kind):
         return pa.list_(_plain(kind.value_type))
     if kinds.is_large_list(kind) or kinds.is_large_list_view(kind):
@@ -257,45 +266,12 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _hub_source(name: str, column: str, split: str | None) -> Source:
-    """Open a Hub dataset at the commit it has now, streamed; its own code is never run."""
-    from datasets import load_dataset
-    from huggingface_hub import HfApi
+def _hub_source(name: str, hub_name: HubName, column: str, split: str | None) -> Source:
+    """Open a dataset of the Hub."""
+    rows = HubRows(name, hub_name, split)
+    schema = _with_text(rows.schema, column)
 
-    configure_http()
-    dataset, _, config = name.partition(":")
-    shown_name = f"{name} (split {split})" if split else name
-    try:
-        revision = HfApi().dataset_info(dataset).sha
-        loaded = load_dataset(
-            dataset, config or None, split=split, revision=revision, streaming=True
-        )
-        by_split = {split: loaded} if split else loaded
-        streams = {str(key): stream.with_format("arrow") for key, stream in by_split.items()}
-        chosen, stream = next(iter(streams.items()))
-        first = next(iter(stream.iter(1)), None) if len(streams) == 1 else None
-    except Exception as error:
-        raise ValueError(
-            f"{shown_name} is neither a local file nor a dataset that the Hub gave ({first_line(error)}). Check the "
-            "name, --split and the connection."
-        ) from error
-    if len(streams) > 1:
-        raise UsageError(f"{name} has the splits {listed(streams)}. Choose one with --split.")
-    if first is None:
-        raise ValueError(
-            f"{name} (split {chosen}) contains no rows, expected some. Choose another --split."
-        )
-    schema = _with_text(first.schema.remove_metadata(), column)
+    def read(count: int) -> Batches:
+        return in_schema(rows.read(count), schema, column, name)
 
-    def read(rows: int) -> Batches:
-        chunks = (table.combine_chunks() for table in stream.iter(rows))
-        batches = ((batch, 0) for table in chunks for batch in table.to_batches())
-        return in_schema(batches, schema, column, name)
-
-    identity = {
-        "dataset": dataset,
-        "config": config or None,
-        "split": chosen,
-        "revision": revision,
-    }
-    return Source(schema, identity, None, read)
+    return Source(schema, rows.identity, None, read, rows.classes)

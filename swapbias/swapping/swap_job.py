@@ -13,7 +13,7 @@ class Job:
     """A swap of files: what is swapped, and how."""
 
     source: str
-    """A file, a folder of files, or a Hub dataset ``owner/name[:config]``."""
+    """A file, a folder of files (``folder[:config]``), or a Hub dataset ``owner/name[@revision][:config]``."""
     column: str = "text"
     """The column of texts."""
     mode: str = "swap"
@@ -22,7 +22,7 @@ class Job:
     table: str = "resolved"
     """Of terms: ``resolved``, ``paper`` or a CSV file."""
     split: str | None = None
-    """Of a Hub dataset."""
+    """Of a Hub dataset, or of a folder with files of several."""
     credentialed: bool = False
     """These rows may not be shared."""
     whose: str | None = None

@@ -99,7 +99,7 @@ class Swapped:
 
     @property
     def spans(self) -> pa.ChunkedArray:
-        """What was changed in each text, in order, as lists of {start, end, old, new, reason}, (n,).
+        """Changes of each text, in order, as lists of {start, end, old, new, reason}, (n,).
 
         ``start`` and ``end`` count characters of the old text. A reason is ``term``, ``alternatives`` ("he or she" is
         "they") or ``agreement`` (a verb or an article).
