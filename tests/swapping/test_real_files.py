@@ -62,7 +62,7 @@ def test_signs_within_names(tmp_path):
         ("sep=;\n", "a.csv is empty"),
         ("sep=;\nid;text\n1;he;SECRET\n", "row 2 .* has 3 cells, expected 2"),
         ("id;text\n1;he;SECRET\n", "row 2 .* has 3 cells, expected 2"),
-        (" text,text \nSECRET,b\n", r"stands twice in the input \(text\)"),
+        (" text,text \nSECRET,b\n", r"appears twice in the input \(text\)"),
     ],
 )
 def test_broken_signs(tmp_path, text, sentence):
