@@ -17,16 +17,17 @@ batch_size = 32
 """
 INTRODUCTION = f"""# Keys of audit.toml
 
-`swapbias audit audit.toml` reads from one file what is audited and how. A file with a name of your choice will do, if
-it ends in `.toml`. Every key is optional.
+`swapbias audit audit.toml` reads models, studies and settings from one file. The file can have any name that ends in
+`.toml`. Every key is optional.
 
 ```toml
 {EXAMPLE}```
 
-All that is wrong is listed at once, each with its line. Paths are relative to where the command runs, models to the
-folder of the file. `-M` of an engine or a store, `--out`, `--trust` and `--dry-run` stay on the command line, and no
-file names the variable of a key (`-M api-key-env`). The manifest of a run has the same tables and keys below
-`settings`. In `swapbias.audit` each key is an argument with its name on the command line: `batch_size=32`.
+All errors in the file are listed at once, each with its line. Paths are relative to the folder where the command
+runs, paths of models to the folder of the file. Some settings are for the command line only: `--out`, `--trust`,
+`--dry-run`, and `-M` settings for an engine or a store. The variable of a key (`-M api-key-env`) is one of them
+too. The manifest of a run has the same tables and keys below `settings`. In `swapbias.audit` each key is an
+argument with its name on the command line: `batch_size=32`.
 """
 TITLES = {
     "": "At the top of the file",

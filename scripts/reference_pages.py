@@ -25,11 +25,11 @@ def choose() -> str:
     lines = [
         "# Which study answers my question?",
         "",
-        "Prompts are what a model reads. Minutes are at 10 prompts a second for a model on your machine, and at 8 "
-        "requests a second for a chat model that answers each prompt 5 times. The smallest gap is what an audit of "
-        "this experiment alone finds with 80 % power, if the model varies as the one whose released outputs "
-        "`swapbias plan` names. A dash: not known before a run, or the prompts are made of files that are fetched "
-        "first.",
+        "Prompts are what a model reads. Minutes assume 10 prompts a second for a model on your machine. For a chat "
+        "model they assume 8 requests a second and 5 answers to each prompt. The smallest gap is what an audit of "
+        "this experiment alone finds with 80 % power. It assumes that the model varies like the one whose released "
+        "outputs `swapbias plan` names. A dash means that the number is not known before a run, or that the prompts "
+        "are made from files that must be fetched first.",
         "",
         "| question | `--study` | model | prompts | minutes | smallest gap |",
         "| --- | --- | --- | --- | --- | --- |",

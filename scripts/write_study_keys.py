@@ -25,7 +25,7 @@ _OWN = """\
 # Keys of study.toml
 
 A study is declared in sections. Your own needs `name` and `title`, and in a folder `reference`; every other key has a
-default. Keys at the top stand above the first section:
+default. Keys at the top go above the first section:
 
 ```toml
 name = "loans"
@@ -52,7 +52,7 @@ _PACKAGE = """\
 Studies of the package are declared in the same sections, `[experiments.compares]` and so on, below an
 `[[experiments]]` for each question. They have these keys as well, and each states all that decides a verdict. An
 experiment that is `like` an earlier one takes what that shows and its words. Licence and
-version stand in `corpus.toml`.
+version are in `corpus.toml`.
 """
 
 

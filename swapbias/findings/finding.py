@@ -82,8 +82,8 @@ class Finding(record.Record):
     primary: bool = False
     """Whether it answers the question of its experiment."""
     questions: int = 1
-    """The number of findings that interval and p-value hold for at once: of a primary finding the primary questions
-    of the run, of a row of a table its rows."""
+    """The number of findings over which interval and p-value are simultaneous. For a primary finding these are the
+    primary questions of the run, for a row of a table its rows."""
     estimate: Estimate
     """Value, interval, p-value and counts; its fields are columns of their own in a table."""
     baseline: float = math.nan
@@ -91,8 +91,8 @@ class Finding(record.Record):
     is_rate: bool = False
     """Of a gap: whether scores say how often something happens (0 and 1, or shares of such)."""
     ratio: float = math.nan
-    """Of a gap between rates the group's rate over that of the reference group, 1 where they are equal; of rates
-    whose mean lies above .9 that of their complements."""
+    """For a gap between rates: the group's rate divided by that of the reference group, 1 if they are equal. For
+    rates whose mean lies above .9 it is the ratio of their complements."""
     ratio_std_error: float = math.nan
     """Standard error of the natural log of ``ratio``."""
     ratio_df: float = math.nan
@@ -128,7 +128,7 @@ class Finding(record.Record):
     largest_influence: str = ""
     """Of a primary finding the item without which its value moves most, as JSON: factor, item and that value."""
     influential_items: str = ""
-    """Of a primary finding: what could turn it, as JSON of ``influences``; blank for nothing."""
+    """For a primary finding: what could change its verdict, as JSON of ``influences``; blank for nothing."""
     sign_agreement: float = math.nan
     """Of a primary finding: the share of paraphrases in which it has its sign."""
     missing_data_low: float = math.nan

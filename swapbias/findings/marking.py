@@ -186,7 +186,7 @@ def mark_disagreeing(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _with_contradictions(finding: Finding, findings: Sequence[Finding]) -> Finding:
-    """Return a primary finding with the scores whose gap has another sign among what could turn it."""
+    """Return a primary finding with the scores whose gap has another sign among what could change it."""
     influences = finding.influences
     key = (finding.model_id, *finding.key())
     for candidate in findings:

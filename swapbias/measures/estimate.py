@@ -64,8 +64,8 @@ class Estimate(Record):
     independent: int = 0
     """That number too, of units where there is no random factor; 0 for what is no weighted mean."""
     largest_level: float = math.nan
-    """How far the mean of one of these levels lies at most from no gap (0, or of several sides the mean of all
-    levels), in the unit of the scores; NaN where that is not known."""
+    """The largest distance of the mean of one of these levels from no gap, in the unit of the scores. No gap is 0,
+    or for several sides the mean of all levels. NaN where that is not known."""
     level_spread: float = math.nan
     """How far the mean of one of these levels lies at most from the mean of its side."""
 

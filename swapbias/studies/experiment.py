@@ -134,10 +134,10 @@ class Compares(Declared):
     """The groups that are compared, the measure and its unit."""
 
     measure: Annotated[Text, AfterValidator(_known_measure)] = "paired_gap"
-    """The measure that compares each group with the reference: ``paired_gap``, ``median_gap`` (the median of pairs),
-    ``group_gap`` (rows that are no pairs), or one that another package adds; blank: none does."""
+    """The measure that compares each group with the reference: ``paired_gap``, ``median_gap`` (the median of pairs)
+    or ``group_gap`` (rows that are no pairs). Another package may add more. Blank: none."""
     test: Annotated[Literal["t", "welch"], FOR_PACKAGE] = "t"
-    """The paper's test, whose p-value stands beside ours as published."""
+    """The paper's test, whose p-value is reported next to ours as published."""
     groups: Groups = ()
     """The groups that are compared with the reference, in order; own studies may name the reference too."""
     reference: Group = ""
@@ -170,13 +170,13 @@ class Design(Declared):
     """The claim of a gap: columns that are samples of many, and columns that the claim is about."""
 
     random: Columns = {}
-    """Columns whose values are a sample of many, with a plural for sentences. Of own studies beside templates and
-    words, and columns that recur with four values or more."""
+    """Random factors: columns whose values are some of many, with a plural for sentences. In own studies they are
+    added to templates and words, and to columns that recur with four values or more."""
     random_of: Annotated[Mapping[str, str], SET_BY_AUDIT] = {}
     """The one group that a random column is about."""
     fixed: Columns = {}
-    """Columns whose values the claim is about, however many. Of own studies beside columns that recur with two or
-    three values."""
+    """Columns whose values the claim is about, however many. In own studies they are added to columns that recur
+    with two or three values."""
     equal_levels: Annotated[Switch, SET_BY_AUDIT] = False
     """Whether each value of the random column with the fewest counts the same in a mean."""
     shared_fills: Switch = False
@@ -214,7 +214,7 @@ class Shows(Declared):
     rates: Annotated[tuple[Rates, ...], FOR_PACKAGE] = ()
     """Rates of predictions and labels, of answers, or of cosines; geometric means of ratios of probabilities."""
     beside: Annotated[Mapping[Text, Text], FOR_PACKAGE] = {}
-    """Measures whose value and p stand in the row of a slice's gap on the page, and what their column is called."""
+    """Measures whose value and p are in the row of a slice's gap on the page, and the names of their columns."""
     folded: Annotated[Texts, FOR_PACKAGE] = ()
     """Measures whose gaps by slice are folded on the page."""
 
@@ -358,8 +358,8 @@ class Study(Source):
     on_request: Switch = False
     """Whether audits that name no study leave it out."""
     family: Literal["study", "experiment"] = "study"
-    """What holds a family of tests: the questions of the study, or the contrasts of each experiment (of packs, which
-    are no questions of one study)."""
+    """Tests that are corrected together: the questions of the study, or the contrasts of each experiment. The second
+    is for packs, which are no questions of one study."""
     experiments: tuple[Experiment, ...] = ()
     """The questions."""
 
