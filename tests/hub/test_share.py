@@ -248,7 +248,7 @@ def test_visibility_is_never_changed(hub, run):
         UsageError, match=r"is public, and runs are shared privately unless you say --public"
     ):
         share_results(run, results="alice/seen")
-    with pytest.raises(UsageError, match="is private, with all that it holds"):
+    with pytest.raises(UsageError, match="is private, with all that it contains"):
         share_results(run, results="alice/hidden", public=True)
     assert not hub.repo("dataset", "alice/seen").private
     assert hub.repo("dataset", "alice/hidden").private
