@@ -177,6 +177,23 @@ def note_rows(
     ]
 
 
+def joined_splits(tasks: Sequence[Task]) -> list[Task]:
+    """Return the tasks, those of several splits of the same notes as one with the rows of all.
+
+    Args:
+        tasks: the tasks of an audit.
+    """
+    by_question: dict[tuple[str, str], list[Task]] = {}
+    for task in tasks:
+        by_question.setdefault((task.name, task.model), []).append(task)
+    joined = []
+    for splits in by_question.values():
+        prompts = [row for task in splits for row in task.rows[: task.n_prompts]]
+        others = [row for task in splits for row in task.rows[task.n_prompts :]]
+        joined.append(replace(splits[0], rows=[*prompts, *others], n_prompts=len(prompts)))
+    return joined
+
+
 def _with_wordings(experiment: Experiment, settings: Settings) -> bool:
     usual = settings.limit is None and not experiment.on_request
     return usual if settings.wordings is None else settings.wordings

@@ -7,8 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 from swapbias import paired_gap
+from swapbias.cli import app
 from swapbias.errors import UsageError
 from swapbias.findings import disaggregate
 from swapbias.measures import split_rates
@@ -20,6 +22,7 @@ from swapbias.report import cautions
 from swapbias.runs import Settings, start
 from tests.notes import mimic
 
+runner = CliRunner()
 SIMULATIONS = 200
 PHENOTYPING = "phenotype_fairness:phenotyping"
 
@@ -119,6 +122,16 @@ def test_gap_of_an_audit_is_over_splits(mimic_runs):
     assert gap.estimate.value == pytest.approx((pairs["female"] - pairs["male"]).mean())
     one_split = [one for one in mimic_runs["2"][2] if "splits" in one.cluster_vars]
     assert one_split == []
+
+
+def test_plan_of_splits(tmp_path):
+    """A plan counts the splits of an audit as levels of one question."""
+    path = leaking_notes(tmp_path / "notes.csv")
+    planned = runner.invoke(
+        app, ["plan", "--study", PHENOTYPING, "-M", f"data={path}", "-M", "splits=5"]
+    )
+    assert planned.output.count("phenotyping: ") == 1
+    assert "5 train/test splits" in planned.output
 
 
 def leaking_notes(path, subjects=160):
