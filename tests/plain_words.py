@@ -74,9 +74,10 @@ def count_words(sentence: str) -> int:
 
 
 def _page_blocks(text: str) -> Iterator[str]:
-    """Yield paragraphs, list items, headings and cells of Markdown; code is a word."""
+    """Yield paragraphs, list items, headings and cells of Markdown; code and an outside link are a word."""
     text = re.sub(r"\A---\n.*?^---\n", "", text, flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"^ *```.*?^ *```|<!--.*?-->", "\n\n", text, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"\[[^\]]*\]\(https?://[^)]*\)", "TITLE", text)
     text = re.sub(r"\]\([^)]*\)", "]", re.sub(r"`[^`]*`", "CODE", text))
     text = re.sub(r"^\s*([-*+]|\d+\.|#+) ", "\n\n", text, flags=re.MULTILINE)
     for block in re.split(r"\n\s*\n", text):

@@ -37,18 +37,6 @@ UNDONE_CARDS = {
     "social_distance",
     "spanish_occupations",
     "stigma_vignettes",
-    "answer_bias",
-    "bias_correlation",
-    "direct_bias",
-    "flip_rate",
-    "group_gap",
-    "leakage_uar",
-    "lexicon_mass",
-    "median_gap",
-    "paired_gap",
-    "rate_ratio",
-    "selection_rate",
-    "share_above",
 }
 DONE_CARDS = [one for one in CARDS if one.parent.name not in UNDONE_CARDS]
 DONE = [*PAGES, *TEMPLATES, *SCRIPTS, *LIBRARY, *STUDIES, *DONE_CARDS]

@@ -1,4 +1,4 @@
-"""Probability mass of labelled words among a model's likeliest tokens (an `evaluate` module)."""
+"""Probability mass of labelled words among a model's most likely tokens (an `evaluate` module)."""
 
 import datasets
 import evaluate
@@ -13,13 +13,13 @@ from swapbias.measures import (  # From: git+https://github.com/swapbias/swapbia
 )
 
 _DESCRIPTION = """
-Lexicon mass: of each prompt's likeliest tokens, the probability that falls on words of each label (female and male,
+Lexicon mass: of each prompt's most likely tokens, the probability that falls on words of each label (female and male,
 or positive, negative and neutral), averaged over prompts.
 """
 
 _KWARGS_DESCRIPTION = """
 Args:
-    predictions (list of lists of str): for each prompt the list of its likeliest tokens, as text or as a tokenizer
+    predictions (list of lists of str): for each prompt the list of its most likely tokens, as text or as a tokenizer
         writes them: "He", " he", "Ġhe", "▁he" and "he</w>" are the word "he", "##he" goes on a word and is none.
     probabilities (list of lists of float): for each prompt their probabilities, as many as tokens.
     lexicon (dict of str to str): a mapping of word to label, whatever their case; other tokens count as

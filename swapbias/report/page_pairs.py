@@ -229,7 +229,7 @@ def _coded_column(rows: pd.DataFrame, name: str) -> tuple[list[int], list[str]]:
 
 
 def _rounded_tokens(text: str) -> list[list[Any]]:
-    """Return the likeliest tokens of a prompt with their probabilities."""
+    """Return the most likely tokens of a prompt with their probabilities."""
     tokens = json.loads(text or "[]")[:_MOST_TOKENS]
     return [[str(token), round(float(probability), 3)] for token, probability in tokens]
 
