@@ -268,6 +268,10 @@ def _show_swaps(done: Any) -> None:
             most = f"{most}, and more in report.csv"
         if most:
             ui.show(f"{kind}: {most}")
+    for column, count in done.totals.genders_left.items():
+        ui.say(
+            f"Column {column} stays in {count:,} swapped rows: nothing says which of its values is female or male."
+        )
     ui.say(f"{done.totals.text_bytes / 1e6:,.1f} MB of text.")
     if reason := done.credentialed_because:
         ui.say(

@@ -159,19 +159,44 @@ def _as_list(paths: Any) -> list[str]:
     return [str(path) for path in paths] if isinstance(paths, list) else [str(paths)]
 
 
+def declared_classes(folder: Path) -> dict[str, tuple[str, ...]]:
+    """Return the names of the classes of each column that README.md declares as one of classes.
+
+    Args:
+        folder: the folder of a cloned dataset.
+    """
+    infos = _head(folder).get("dataset_info", [])
+    listed_infos = infos if isinstance(infos, list) else [infos]
+    configs = [info for info in listed_infos if isinstance(info, dict)]
+    columns = {}
+    for config in configs:
+        for feature in config.get("features") or []:
+            try:
+                names = feature["dtype"]["class_label"]["names"]
+                columns[str(feature["name"])] = tuple(map(str, names.values()))
+            except (TypeError, KeyError, AttributeError):
+                continue
+    return columns
+
+
 def _declared_configs(folder: Path) -> list[_Config]:
-    """Return what README.md declares as configs; nothing where it cannot be read."""
+    """Return what README.md declares as configs."""
+    configs = _head(folder).get("configs")
+    if not isinstance(configs, list):
+        return []
+    return [config for config in configs if isinstance(config, dict)]
+
+
+def _head(folder: Path) -> dict[str, Any]:
+    """Return the first lines of README.md by name; nothing where they cannot be read."""
     import yaml
 
     path = folder / "README.md"
     if not path.is_file():
-        return []
+        return {}
     head = _HEAD.match(path.read_text(encoding="utf-8", errors="replace"))
     try:
         declared = yaml.safe_load(head["yaml"]) if head else None
     except yaml.YAMLError:
-        return []
-    configs = declared.get("configs") if isinstance(declared, dict) else None
-    if not isinstance(configs, list):
-        return []
-    return [config for config in configs if isinstance(config, dict)]
+        return {}
+    return declared if isinstance(declared, dict) else {}

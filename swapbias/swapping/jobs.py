@@ -37,6 +37,7 @@ from swapbias.privacy import credentialed, why_credentialed, writing
 from swapbias.studies import tables
 from swapbias.swapping.cloned_datasets import local_folder
 from swapbias.swapping.cluster import LOCAL, Engine, Part, Work, Workers, result_of, worker_pool
+from swapbias.swapping.gender_columns import genders_in_words
 from swapbias.swapping.genders import check_genders
 from swapbias.swapping.label_spans import check_labels
 from swapbias.swapping.readers import (
@@ -114,7 +115,8 @@ def swap_files(
     _check_workers(job, processes, batch_rows, engine)
     source = open_source(job.source, job.column, split=job.split)
     whose = job.whose or ("patient" if is_mimic(source) else "everyone")
-    job = replace(job, whose=whose, gender=_gender_column(job, whose, source))
+    job = replace(job, whose=whose, classes=source.classes)
+    job = replace(job, gender=_gender_column(job, whose, source))
     _check_spans(job, source)
     swapper = Swapper(job.table, whose=whose, spouses=job.spouses, resolver=job.resolver)
     credentialed_because = _why_credentialed(job, source)
@@ -193,7 +195,8 @@ def _gender_column(job: Job, whose: str, source: Source) -> str | None:
         column = next((name for name in columns if name.lower() == "gender"), None)
     if column is not None:
         for batch, _ in islice(source.read(_PEEKED), 1):
-            check_genders(batch.column(column).to_pylist(), column)
+            genders = batch.column(column).to_pylist()
+            check_genders(genders_in_words(genders, column, job.classes), column)
     return column
 
 
@@ -435,7 +438,8 @@ def _swap_batches(
     for batch in batches:
         genders: list[Any] | None = None
         if job.gender:
-            genders = batch.column(job.gender).to_pylist()
+            cells = batch.column(job.gender).to_pylist()
+            genders = genders_in_words(cells, job.gender, job.classes)
             check_genders(genders, job.gender)
         swapped = swapper.run(batch.column(job.column), mode, genders=genders)
         yield versions(batch, first, swapped, job, swapper.table.groups)

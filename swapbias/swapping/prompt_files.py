@@ -1,12 +1,12 @@
 """Own prompts from files of any format that a swap reads and writes, and from a swap's folder."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pyarrow.types as kinds
 
 from swapbias.errors import UsageError, notes_read
@@ -20,7 +20,7 @@ from swapbias.swapping.readers import (
     read_files,
     why_rows_credentialed,
 )
-from swapbias.swapping.row_formats import FORMATS, format_of
+from swapbias.swapping.row_formats import FORMATS, class_names, format_of
 
 _ROWS = 10_000  # read at once
 _SWAP_PREFIX = "swapbias_"  # of columns that a swap adds to say what it did
@@ -125,7 +125,7 @@ def prompt_table(source: Any) -> Any:
         for name in table.column_names
         if not name.startswith(_SWAP_PREFIX)
     }
-    for name, classes in _classes(files[0]).items():
+    for name, classes in class_names(files[0]).items():
         if name in cells:
             cells[name] = [_class_name(classes, cell) for cell in cells[name]]
     frame = pd.DataFrame(cells, dtype=object)
@@ -143,20 +143,7 @@ def _is_read_here(path: Path) -> bool:
     return path.is_file() and format_of(path) in set(FORMATS) - {".csv"}
 
 
-def _classes(path: Path) -> dict[str, list[str]]:
-    """Return the names of the classes of each column that a Dataset stored in Parquet as one of classes."""
-    try:
-        features = json.loads(pq.read_schema(path).metadata[b"huggingface"])["info"]["features"]
-        return {
-            name: feature["names"]
-            for name, feature in features.items()
-            if feature.get("_type") == "ClassLabel"
-        }
-    except (pa.ArrowException, ValueError, KeyError, TypeError, AttributeError):
-        return {}  # a file of no Dataset
-
-
-def _class_name(names: list[str], cell: str) -> str:
+def _class_name(names: Sequence[str], cell: str) -> str:
     """Return the name of a class by its number; a class that is not among them stays, -1 is a missing value."""
     if cell == "-1":
         return ""

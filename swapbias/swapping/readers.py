@@ -14,11 +14,12 @@ from swapbias.errors import UsageError, listed, notes_read
 from swapbias.files import check_regular, parse_json
 from swapbias.privacy import credentialed
 from swapbias.studies import tables
-from swapbias.swapping.cloned_datasets import files_of_split, local_folder
+from swapbias.swapping.cloned_datasets import declared_classes, files_of_split, local_folder
 from swapbias.swapping.hub_rows import HubName, HubRows, read_hub_name
 from swapbias.swapping.row_formats import (
     FORMATS,
     Batches,
+    class_names,
     file_batches,
     file_schema,
     format_of,
@@ -73,6 +74,7 @@ def open_source(name: str, column: str, *, split: str | None = None) -> Source:
             f"--split {split}: {name} is no Hub dataset, and files have no splits. Drop --split."
         )
     source = read_files(files_of(folder, split=split, config=config), column)
+    source = replace(source, classes={**declared_classes(folder), **source.classes})
     if split is None:
         return source
     return replace(source, identity={**source.identity, "split": split})
@@ -102,7 +104,7 @@ def read_files(files: Sequence[Path], column: str | None = None, *, notes: bool 
             {"name": file.name, "bytes": status.st_size, "modified_ns": status.st_mtime_ns}
         )
     read = partial(_read_files, files, schema, column)
-    return Source(schema, {"files": identities}, size, read)
+    return Source(schema, {"files": identities}, size, read, class_names(files[0]))
 
 
 def _common_schema(files: Sequence[Path]) -> pa.Schema:

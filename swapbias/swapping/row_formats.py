@@ -3,6 +3,7 @@
 import csv
 import gzip
 import io
+import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -78,6 +79,25 @@ def file_batches(path: Path, schema: pa.Schema, rows: int) -> Batches:
     if ".jsonl" in ending:
         return _json_batches(path, schema)
     return _parquet_batches(path, rows) if ending == ".parquet" else _csv_batches(path, rows)
+
+
+def class_names(path: Path) -> dict[str, tuple[str, ...]]:
+    """Return the names of the classes of each column that a Dataset stored in Parquet as one of classes.
+
+    Args:
+        path: path of the file.
+    """
+    if format_of(path) != ".parquet":
+        return {}
+    try:
+        features = json.loads(pq.read_schema(path).metadata[b"huggingface"])["info"]["features"]
+        return {
+            name: tuple(feature["names"])
+            for name, feature in features.items()
+            if feature.get("_type") == "ClassLabel"
+        }
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}  # a file of no Dataset
 
 
 def in_schema(batches: Batches, schema: pa.Schema, column: str | None, name: str) -> Batches:

@@ -1,7 +1,8 @@
 """The settings of a swap of whole files."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from swapbias.swapping.gender_columns import Classes
 from swapbias.swapping.resolvers import Resolver
 from swapbias.swapping.swapper import MODES
 
@@ -40,3 +41,5 @@ class Job:
     """The model that says whose each word is (see ``load_resolver``); None: the rules."""
     spans: str | None = None
     """Column of labelled spans in the texts, which are moved along (see ``label_spans``)."""
+    classes: Classes = field(default_factory=dict)
+    """Names of the classes of columns of numbers; ``swap_files`` reads them from the source."""

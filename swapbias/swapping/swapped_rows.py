@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from swapbias.errors import UsageError, listed
 from swapbias.swapping.changes import CHANGE
+from swapbias.swapping.gender_columns import gender_names, is_gender_answer, swapped_genders
 from swapbias.swapping.label_spans import moved_labels
 from swapbias.swapping.readers import CREDENTIALED
 from swapbias.swapping.referents.words import REASONS
 from swapbias.swapping.swap_job import FILE_MODES, Job
 from swapbias.swapping.swapper import MODES, Swapped
-from swapbias.swapping.table import gender_columns, other_gender
 
 COUNTED = ("swapbias_replaced", "swapbias_specific")
 """Columns of counts."""
@@ -62,6 +62,8 @@ class Totals:
     """Replacement -> times."""
     specific_terms: Counter[str] = field(default_factory=Counter)
     """Gender-specific clinical term -> times."""
+    genders_left: Counter[str] = field(default_factory=Counter)
+    """Column of genders -> cells in swapped rows that name neither male nor female and stay."""
     left: Counter[str] = field(default_factory=Counter)
     """Why a gendered word is not the patient's and stays -> times."""
 
@@ -161,9 +163,11 @@ def versions(
     schema = schema_of(batch.schema, job)
     original = _original_columns(batch, swapped, job)
     changed = original | {job.column: swapped.texts}
+    genders_left = Counter[str]()
     is_replaced = swapped.replaced > 0
     if job.mode != "neutralise" and set(groups) == {"male", "female"}:
-        changed |= _other_genders(batch, is_replaced)
+        others, genders_left = _other_genders(batch, is_replaced, job)
+        changed |= others
     if job.spans:
         changed[job.spans] = moved_labels(
             batch.column(job.spans),
@@ -199,6 +203,7 @@ def versions(
         text_bytes=int(text_lengths(batch, job.column).sum()),
         terms=swapped.terms,
         specific_terms=swapped.specific_terms,
+        genders_left=genders_left,
         left=Counter({name: count for name, count in zip(REASONS, left, strict=True) if count}),
     )
     return table, totals
@@ -224,18 +229,31 @@ def _original_columns(batch: pa.RecordBatch, swapped: Swapped, job: Job) -> dict
     return columns
 
 
-def _other_genders(batch: pa.RecordBatch, is_replaced: NDArray[np.bool_]) -> dict[str, pa.Array]:
-    """Return by name the columns of genders with the other one in each row that was swapped."""
-    text_columns = [
-        column.name for column in batch.schema if column.type in (pa.string(), pa.large_string())
-    ]
+def _other_genders(
+    batch: pa.RecordBatch, is_replaced: NDArray[np.bool_], job: Job
+) -> tuple[dict[str, pa.Array], Counter[str]]:
+    """Return by name the columns of genders with the other one in each row that was swapped.
+
+    The counts are of cells in such rows that stay, because nothing says which gender they are.
+    """
+    names = gender_names(batch.schema)
+    cells = {name: batch.column(name).to_pylist() for name in names}
+    others = swapped_genders(batch.schema, cells, job.classes)
     columns = {}
-    for name in gender_columns(text_columns):
-        cells = zip(batch.column(name).to_pylist(), is_replaced.tolist(), strict=True)
-        columns[name] = pa.array(
-            [other_gender(cell) if replaced else cell for cell, replaced in cells]
-        )
-    return columns
+    left = Counter[str]()
+    for name, new in others.items():
+        pairs = [
+            (cell, other) if replaced else (cell, cell)
+            for cell, other, replaced in zip(cells[name], new, is_replaced.tolist(), strict=True)
+        ]
+        columns[name] = pa.array([other for _, other in pairs], batch.column(name).type)
+        if not is_gender_answer(name):
+            stays = zip(pairs, is_replaced.tolist(), strict=True)
+            left[name] = sum(
+                replaced and cell == other and cell not in (None, "")
+                for (cell, other), replaced in stays
+            )
+    return columns, +left
 
 
 def _pair_columns(

@@ -2,11 +2,10 @@
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from swapbias.errors import UsageError, listed, quoted
 from swapbias.studies import corpus_dir, read_table, tables
@@ -49,12 +48,6 @@ ALONE = {
     if possessive != standing_alone
 }
 """The word that stands alone by two words that one stands for: "his" is "her" or "hers"."""
-
-_GENDER_COLUMN = re.compile(
-    r"(?:(?:patient|subject|person|anchor)[ _]?)?(?:gender|sex)", re.IGNORECASE
-)
-_FEMALE_OF_MALE = {"male": "female", "m": "f", "man": "woman", "boy": "girl"}
-_OTHER_GENDER = _FEMALE_OF_MALE | {female: male for male, female in _FEMALE_OF_MALE.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,30 +221,6 @@ def kept_phrases() -> frozenset[str]:
     """Return names of other things with a gendered word in them ("widow's peak", "man-made"): never swapped."""
     rows = read_table(corpus_dir("gender_lexicon") / "kept_phrases.csv", ("phrase", "why"))
     return frozenset(row["phrase"] for row in rows)
-
-
-def gender_columns(names: Iterable[str]) -> list[str]:
-    """Return those of some names that a column of patients' genders has: ``gender``, ``sex``, ``patient_sex``.
-
-    Args:
-        names: names of columns.
-    """
-    return [name for name in names if _GENDER_COLUMN.fullmatch(name.strip())]
-
-
-def other_gender(value: Any) -> Any:
-    """Return the other gender, written alike; what names none is given back.
-
-    >>> other_gender("F"), other_gender("Male"), other_gender("unknown"), other_gender(None)
-    ('M', 'Female', 'unknown', None)
-
-    Args:
-        value: a cell of a column of genders.
-    """
-    if not isinstance(value, str):
-        return value
-    gender = _OTHER_GENDER.get(value.strip().lower())
-    return cased(value.strip(), gender) if gender else value
 
 
 def cased(written: str, new: str) -> str:

@@ -50,7 +50,7 @@ def test_codes_are_refused(genders, kind, tmp_path):
 
 def test_other_words_are_refused(tmp_path):
     """Words that are no genders are refused and not repeated."""
-    with pytest.raises(UsageError, match="holds other words than female and male") as refused:
+    with pytest.raises(UsageError, match="contains other words than female and male") as refused:
         swap_genders(tmp_path, ["Jane Doe", "John Doe"])
     assert "Doe" not in str(refused.value)
 

@@ -3,8 +3,10 @@
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from datasets import ClassLabel, Dataset, Features, Value
 
 from swapbias.swapping import Job, swap_files
+from tests.cli.test_cli import swapbias
 
 
 def swapped(tmp_path, source, **options):
@@ -113,3 +115,83 @@ def test_shards_without_values(tmp_path):
     rows, _ = swapped(tmp_path, tmp_path)
     assert [row["d"] for row in rows] == [None, "d3", None, None]
     assert rows[3]["text"] == "He is."
+
+
+GENDERS = [  # name of the column, its values, those of the swapped rows, and how many stay
+    ("gender", ["M", "female", "X"], ["F", "male", "X"], 1),
+    ("Gender", [0, 1, None], [0, 1, None], 2),
+    ("sex", [True, False, None], [True, False, None], 2),
+    ("patient_gender", ["0", "1", ""], ["0", "1", ""], 2),
+    ("sex", ["men", "Women", "Boys"], ["women", "Men", "Girls"], 0),
+    ("sexo", ["hombre", "mujer", None], ["hombre", "mujer", None], 0),
+    ("sex", ["hombre", "Mujer", None], ["mujer", "Hombre", None], 0),
+    ("is_female", [False, True, None], [True, False, None], 0),
+    ("isMale", [1, 0, None], [0, 1, None], 0),
+    ("gender_F", [0.0, 1.0, None], [1.0, 0.0, None], 0),
+    ("female", ["No", "yes", "?"], ["Yes", "no", "?"], 0),
+    ("is_woman", ["0", "1", "n/a"], ["1", "0", "n/a"], 0),
+    ("gender (0 = male, 1 = female)", [0, 1, 2], [1, 0, 2], 1),
+    ("sex (F: 2, M: 1)", ["1", "2", "9"], ["2", "1", "9"], 1),
+    ("sex_at_birth", ["M", "F", None], ["F", "M", None], 0),
+]
+
+
+@pytest.mark.parametrize(("name", "values", "expected", "left"), GENDERS)
+def test_columns_of_genders(tmp_path, name, values, expected, left):
+    """A gender whose values are known is swapped as it is written; what stays is counted."""
+    texts = ["He is.", "She is.", "He was."]
+    pq.write_table(pa.table({"text": texts, name: values}), tmp_path / "a.parquet")
+    rows, done = swapped(tmp_path, tmp_path / "a.parquet")
+    assert [row[name] for row in rows] == expected
+    assert [*map(type, expected)] == [type(row[name]) for row in rows]
+    assert done.totals.genders_left == ({name: left} if left else {})
+
+
+def test_genders_of_unswapped_rows(tmp_path):
+    """A row in which nothing is swapped keeps its gender, and is not counted."""
+    source = content(tmp_path / "a.csv", "text,gender\nNo word.,1\nHe.,M\n")
+    rows, done = swapped(tmp_path, source)
+    assert [row["gender"] for row in rows] == ["1", "F"]
+    assert not done.totals.genders_left
+
+
+@pytest.mark.parametrize("where", ["file", "card"])
+def test_classes_of_genders(tmp_path, where):
+    """Classes that a Dataset names are swapped, and tell the patient's gender."""
+    names = ["female", "unknown", "male"]
+    rows = {"text": ["He saw his doctor, and she left.", "She fell.", "He fell."]}
+    rows["gender"] = [2, 0, 1]
+    folder = tmp_path / "data"
+    folder.mkdir()
+    if where == "file":
+        features = Features(
+            {"text": Value("string"), "gender": ClassLabel(names=names)},
+        )
+        Dataset.from_dict(rows, features=features).to_parquet(folder / "train.parquet")
+    else:
+        pq.write_table(pa.table(rows), folder / "train.parquet")
+        classes = "".join(f"          '{at}': {name}\n" for at, name in enumerate(names))
+        content(
+            folder / "README.md",
+            "---\ndataset_info:\n  features:\n  - name: text\n    dtype: string\n  - name: gender\n"
+            f"    dtype:\n      class_label:\n        names:\n{classes}---\n",
+        )
+    out, done = swapped(tmp_path, folder, whose="patient", gender="gender")
+    assert [row["gender"] for row in out] == [0, 2, 1]
+    assert out[0]["text"].startswith("She saw her doctor")
+    assert done.totals.genders_left == {"gender": 1}
+
+
+def test_answers_tell_the_patient(tmp_path):
+    """A column that answers whether a patient is female tells the patient's gender."""
+    source = content(tmp_path / "a.csv", "text,is_female\nShe met him in the ward.,0\n")
+    rows, _ = swapped(tmp_path, source, whose="patient", gender="is_female")
+    assert rows == [{"text": "She met her in the ward.", "is_female": "1"}]
+
+
+def test_command_says_what_stays(tmp_path):
+    """The command says that a column of codes stays."""
+    source = content(tmp_path / "a.csv", "text,gender\nHe.,0\nShe.,1\n")
+    done = swapbias("swap", source, "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert "Column gender stays in 2 swapped rows: nothing says which" in done.stderr
