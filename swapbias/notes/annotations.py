@@ -26,6 +26,9 @@ _FURTHER_COLUMNS = (
 VOTES = (*_ANNOTATION_COLUMNS.values(), "Unsure")
 _TIME_COLUMNS = ("Hospital.Admission.ID", "subject.id", "chart.time", "cohort")
 _ROW_COLUMNS = ("ROW_ID",)
+# By admission and patient: discharge summaries, as the public file of annotations has them.
+_ADMISSION_COLUMNS = (_TIME_COLUMNS[:2], ("HADM_ID", "SUBJECT_ID"))
+_DISCHARGE = "discharge"  # first word of the category of discharge summaries
 _FLAG_VALUES = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false": False}
 _NO_VALUE = ("na", "nan", "null", "none")
 # The columns in which one annotator has a 1 for one note; "None" is implied where it is no column.
@@ -85,7 +88,7 @@ def _key_columns(path: Path) -> Key | None:
     if not path.stat().st_size:
         return None
     header = {name.strip().lower() for name in swapping.read_files([path]).schema.names}
-    for key_columns in (_TIME_COLUMNS, _ROW_COLUMNS):
+    for key_columns in (_TIME_COLUMNS, _ROW_COLUMNS, *_ADMISSION_COLUMNS):
         if {name.lower() for name in (*key_columns, *VOTES)} <= header:
             return key_columns
     return None
@@ -127,7 +130,13 @@ def read_votes(path: Path) -> dict[Key, list[Vote]]:
 def _note_key(row: Mapping[str, str], key_columns: Key) -> Key:
     """Return the key of the note that a row of annotations is about."""
     if key_columns == _TIME_COLUMNS:
-        return _time_key(*(row[name] for name in key_columns))
+        admission, subject, time, cohort = (row[name] for name in key_columns)
+        # The public file numbers cohorts and times: its notes are discharge summaries.
+        kind = cohort if cohort.strip()[:1].isalpha() else _DISCHARGE
+        return _time_key(admission, subject, time, kind)
+    if key_columns in _ADMISSION_COLUMNS:
+        admission, subject = (row[name] for name in key_columns)
+        return _time_key(admission, subject, "", _DISCHARGE)
     return (_without_fraction(row[key_columns[0]]),)
 
 
@@ -136,7 +145,7 @@ def _time_key(admission: str, subject: str, time: str, kind: str) -> Key:
     match = re.match(r"[a-z]*", kind.strip().lower())
     word = match.group(0) if match else ""
     time = time.strip()
-    has_minute = word != "discharge" and time.lower() not in _NO_VALUE
+    has_minute = word != _DISCHARGE and time.lower() not in _NO_VALUE
     minute = time.replace("T", " ")[:16] if has_minute else ""
     return _without_fraction(admission), _without_fraction(subject), minute, word
 

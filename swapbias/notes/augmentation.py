@@ -12,6 +12,8 @@ if TYPE_CHECKING:  # its patterns take long to compile, and most audits swap not
 REGIMES = ("original", "swapped", "neutralised", "augmented")
 AS_TRAINED = "as trained"
 """The regime of a classifier that was trained elsewhere."""
+NEITHER = "neither"
+"""Gender of a note that says neither female nor male: what its text shows does not count."""
 OTHER_GENDER = {"female": "male", "male": "female", "": ""}
 PAIR_COLUMNS = (
     *PROMPT_COLUMNS,
@@ -148,19 +150,20 @@ def with_genders(notes: Sequence[Note], swapper: "Swapper") -> list[dict[str, st
     """Return notes with their genders: a note without one gets the gender that its text shows, if there is one.
 
     Args:
-        notes: note rows; gender is blank where it is not known.
+        notes: note rows; gender is blank where it is not known, and ``NEITHER`` where it stays so.
         swapper: finds the words of the patient.
 
     Returns:
         New rows.
     """
-    if all(note["gender"] for note in notes):
-        return [dict(note) for note in notes]
-    genders = {1: "female", -1: "male", 0: ""}
-    sides = run_swapper(notes, swapper).sides.tolist()
+    read = [note["gender"] for note in notes]
+    if not all(read):
+        genders = {1: "female", -1: "male", 0: ""}
+        sides = run_swapper(notes, swapper).sides.tolist()
+        read = [gender or genders[side] for gender, side in zip(read, sides, strict=True)]
     return [
-        {**note, "gender": note["gender"] or genders[side]}
-        for note, side in zip(notes, sides, strict=True)
+        {**note, "gender": "" if gender == NEITHER else gender}
+        for note, gender in zip(notes, read, strict=True)
     ]
 
 

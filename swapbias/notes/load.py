@@ -11,7 +11,7 @@ from swapbias.files import SUFFIXES
 from swapbias.models.clinical import NoteOptions
 from swapbias.notes.annotations import labelled_notes
 from swapbias.notes.audit_notes import Notes
-from swapbias.notes.augmentation import with_genders
+from swapbias.notes.augmentation import NEITHER, with_genders
 from swapbias.notes.diagnosis_codes import coded_notes
 from swapbias.notes.mimic import find_table, mimic3_notes, mimic4_notes
 from swapbias.notes.note_rows import (
@@ -42,9 +42,17 @@ _LABEL_VALUES = {
     **dict.fromkeys(("0", "0.0", "negative", "false", "no"), "negative"),
 }
 _FLAG_VALUES = {"true": "True", "1": "True", "false": "False", "0": "False", "": "False"}
+# Such a note is left out and counted; where a cell is blank, the text shows the gender.
+_NEITHER_WORDS = (
+    "x", "u", "o", "nb", "unknown", "unk", "other", "nonbinary", "non-binary", "intersex", "undetermined",
+    "indeterminate", "ambiguous", "not stated", "not specified", "unspecified", "not known", "n/a", "na", "?", "-",
+)  # fmt: skip
 # By column: the values that a cell of own notes may have, in lower case, and their names in an error.
 _CELL_VALUES: Mapping[str, tuple[Mapping[str, str], str]] = {
-    "gender": ({**GENDERS, "": ""}, "F, M, female or male"),
+    "gender": (
+        {**GENDERS, "": "", **dict.fromkeys(_NEITHER_WORDS, NEITHER)},
+        "F, M, female or male",
+    ),
     "label": (_LABEL_VALUES, "1, 0, positive, negative, true or false"),
     "split": ({name: name for name in SPLITS}, "train or test"),
     "credentialed": (_FLAG_VALUES, "true or false"),
@@ -175,10 +183,10 @@ def own_notes(path: Path, *, labelled: bool = True) -> list[dict[str, str]]:
     """Return the note rows of a user's own file, or of a folder's train and test files.
 
     Columns (in any case): ``text`` and ``label`` (1/0, positive/negative, true/false; may be missing unless
-    ``labelled``), and optionally ``gender`` (F/M, female/male; blank where it is not known), ``phenotype`` (else
-    ``own``), ``split`` (else what the file's name says, else ``test``), ``note_id`` (else numbered), ``subject_id``
-    (else the note_id), ``note_type`` and ``credentialed`` (else False). Rows that come from MIMIC
-    (``privacy.why_credentialed``) are credentialed whatever that column says.
+    ``labelled``), and optionally ``gender`` (F/M, female/male; blank where the text shows it; X, other or unknown:
+    no gender is known), ``phenotype`` (else ``own``), ``split`` (else what the file's name says, else ``test``),
+    ``note_id`` (else numbered), ``subject_id`` (else the note_id), ``note_type`` and ``credentialed`` (else False).
+    Rows that come from MIMIC (``privacy.why_credentialed``) are credentialed whatever that column says.
 
     Args:
         path: a ``.csv``, ``.csv.gz``, ``.jsonl`` or ``.parquet`` file, or a folder of such files.

@@ -10,8 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from swapbias.errors import UsageError
+from swapbias.models.clinical import NoteOptions
+from swapbias.notes.annotations import VOTES
 from swapbias.notes.diagnosis_codes import coded_notes, phenotypes_of_code
-from swapbias.notes.load import kind_of_folder, local_notes, own_notes, stream_notes
+from swapbias.notes.load import kind_of_folder, load_notes, local_notes, own_notes, stream_notes
 from swapbias.notes.note_rows import NOTE_COLUMNS, PHENOTYPES, named_rows
 from swapbias.notes.subject_split import affordable_sizes, split_notes
 from swapbias.swapping.row_formats import LONGEST
@@ -318,13 +320,51 @@ def test_train_and_test_files(tmp_path):
     assert (row["gender"], row["subject_id"], row["phenotype"]) == ("", "1", "falls at night")
 
 
+def test_unknown_genders(tmp_path):
+    """A note of unknown gender makes no pair and is counted; a blank cell is read from the text."""
+    genders = ["F", "", "X", "other", "Unknown"]
+    rows = [{"text": "She fell.", "label": 1, "gender": gender} for gender in genders]
+    path = write(tmp_path / "own.csv", rows)
+    notes = load_notes(NoteOptions(data=str(path)), 0, trains=False)
+    assert [note["gender"] for note in notes.rows] == ["female", "female", "", "", ""]
+    assert [row["pair_id"] for row in notes.pairs()] == ["own/1", "own/1", "own/2", "own/2"]
+    assert "3 of 5 test notes left out: their gender is not known" in notes.remarks()
+
+
+@pytest.mark.parametrize("columns", ["public", "admission", "mimic"])
+def test_public_annotations(tmp_path, columns):
+    """The public annotations are of the discharge summary of an admission and patient."""
+    write_mimic3(tmp_path, notes=120)
+    path = tmp_path / "annotations.csv"
+    admission, subject = (
+        ("HADM_ID", "SUBJECT_ID") if columns == "mimic" else ("Hospital.Admission.ID", "subject.id")
+    )
+    rows = []
+    expected = set()
+    for number, note in enumerate(rows_of(tmp_path / "NOTEEVENTS.csv")):
+        is_summary = note["CATEGORY"] == "Discharge summary" and note["ISERROR"] != "1"
+        key = {admission: note["HADM_ID"], subject: note["SUBJECT_ID"]}
+        if columns == "public":
+            key |= {"chart.time": "999999", "cohort": str(number % 2)}
+        rows.append(key | dict.fromkeys(VOTES, "0") | {"Depression": "1", "Dementia": "0"})
+        if is_summary:
+            expected.add(note["ROW_ID"])
+    write(path, rows)
+    rows = local_notes(tmp_path)
+    assert {row["label"] for row in rows} == {"positive"}
+    assert {row["phenotype"] for row in rows} == {"depression"}
+    labelled = {row["note_id"] for row in rows}
+    assert labelled
+    assert labelled <= expected
+
+
 GOOD = {
     "text": "a", "label": "1", "gender": "F", "split": "test", "credentialed": "false",
     "note_id": "n1", "subject_id": "s",
 }  # fmt: skip
 WRONG = [
     ({"label": "2"}, "own.csv: row 2, column 'label': '2', expected 1, 0, positive"),
-    ({"gender": "x"}, "own.csv: row 2, column 'gender': 'x', expected F, M, female or male"),
+    ({"gender": "w"}, "own.csv: row 2, column 'gender': 'w', expected F, M, female or male"),
     ({"split": "dev"}, "own.csv: row 2, column 'split': 'dev', expected train or test"),
     ({"credentialed": "perhaps"}, "column 'credentialed': 7 characters, expected true or false"),
     ({"text": " "}, "own.csv: row 2, column 'text': blank, expected a note"),
