@@ -71,7 +71,7 @@ def test_unknown_folder(tmp_path):
     with pytest.raises(UsageError, match=r"Looked for NOTEEVENTS.csv and PATIENTS.csv"):
         kind_of_folder(tmp_path)
     write_mimic3(tmp_path, notes=5)
-    with pytest.raises(UsageError, match="Give the folder that holds it"):
+    with pytest.raises(UsageError, match="Give the folder that contains it"):
         kind_of_folder(tmp_path / "NOTEEVENTS.csv")
     (tmp_path / "PATIENTS.csv").unlink()
     with pytest.raises(UsageError, match="Looked for NOTEEVENTS"):
