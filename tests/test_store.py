@@ -136,8 +136,8 @@ def test_unreachable_store(monkeypatch, tmp_path):
     [
         ("https://example.com/run", "names no folder of a store"),
         ("s3://bucket", "names no folder of a store"),
-        ("s3://key:secret@bucket/run", "holds a key"),
-        ("s3://key@bucket/run", "holds a key"),
+        ("s3://key:secret@bucket/run", "contains a key"),
+        ("s3://key@bucket/run", "contains a key"),
         ("s3://bucket/run?secret_key=x", "sets secret_key"),
     ],
 )

@@ -191,9 +191,9 @@ def test_p_values_by_hand():
         assert math.isnan(found.direct_bias.p_value)
         assert math.isnan(found.null_signed_mean)
         assert found.direct_bias.test == "none"
-    with pytest.raises(ValueError, match=r"cosines hold 1.2, expected -1 to 1"):
+    with pytest.raises(ValueError, match=r"cosines contain 1.2, expected -1 to 1"):
         from_cosines([1.2, 0.1])
-    with pytest.raises(ValueError, match="null_cosines hold -3"):
+    with pytest.raises(ValueError, match="null_cosines contain -3"):
         from_cosines([0.2, 0.1], [[-3.0], [0.0]])
 
 

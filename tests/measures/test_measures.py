@@ -291,10 +291,10 @@ def test_missing_id(missing):
     ids = [1, 1, missing, missing]
     for measure, scores in ((paired_gap, [0.3, 0.1, 0.5, 0.2]), (flip_rate, [1, 0, 1, 1])):
         with pytest.raises(
-            ValueError, match=f"pair_ids: row 3 holds {missing}, expected an id in every row"
+            ValueError, match=f"pair_ids: row 3 contains {missing}, expected an id in every row"
         ):
             measure(scores, list("fmfm"), ids, reference_group="m")
-    with pytest.raises(ValueError, match=f"cluster_ids: row 3 holds {missing}"):
+    with pytest.raises(ValueError, match=f"cluster_ids: row 3 contains {missing}"):
         paired_gap(
             [0.3, 0.1, 0.5, 0.2], list("fmfm"), list("aabb"), reference_group="m", cluster_ids=ids
         )

@@ -68,7 +68,7 @@ def test_missing_score(missing):
 def test_missing_level():
     """A missing level of a factor is refused with its row."""
     race = ["b", "w", math.nan] * 2
-    with pytest.raises(ValueError, match="levels of race: row 3 holds nan"):
+    with pytest.raises(ValueError, match="levels of race: row 3 contains nan"):
         factorial(
             SCORES,
             {"gender": ["f"] * 3 + ["m"] * 3, "race": race},

@@ -160,7 +160,7 @@ def test_adapter_is_merged(folder, tmp_path):
     inside = get_inside(folder, place, peft)
     assert inside.model_id == f"{folder.name} + lora adapter"
     shutil.copy(folder / "model.safetensors", place)
-    with pytest.raises(ValueError, match="lora holds a whole model and an adapter"):
+    with pytest.raises(ValueError, match="lora contains a whole model and an adapter"):
         loaded(place)
     (place / "model.safetensors").unlink()
     config = json.loads((place / "adapter_config.json").read_text())

@@ -261,7 +261,7 @@ def test_endless_vectors(name, content, tmp_path):
         "-M",
         f"embedding={tmp_path / name}",
     )
-    refused(swapbias("audit", *chosen, "--out", tmp_path / "out"), 2, "more than it can hold")
+    refused(swapbias("audit", *chosen, "--out", tmp_path / "out"), 2, "more than its size allows")
 
 
 @pytest.mark.parametrize(

@@ -184,9 +184,9 @@ def test_misspelt_name(name, monkeypatch):
         (
             "chats = true",
             "",
-            "texts of conditions hold turns of a chat, and chats is not stated. Add chats = true",
+            "texts of conditions contain turns of a chat, and chats is not stated. Add chats = true",
         ),
-        ('percent = "int64"', 'percent = "float64"', "rows hold whole numbers: int64"),
+        ('percent = "int64"', 'percent = "float64"', "rows contain whole numbers: int64"),
         (
             'percent = "int64"',
             'percent = "bool"',
@@ -195,7 +195,7 @@ def test_misspelt_name(name, monkeypatch):
         (
             'types = {percent = "int64"}',
             "types = {}",
-            "rows hold int64 in the column 'percent', and types does not",
+            "rows contain int64 in the column 'percent', and types does not",
         ),
         ('types = {percent = "int64"}', "", "types is missing, which a table with columns states"),
         (

@@ -188,7 +188,7 @@ def test_late_json_type(tmp_path):
     assert (found[-1]["late"], found[-1]["new"], found[-1]["text"]) == ("x", 1, "he")
     rows = [{"text": "x" * 3_000_000, "n": 1}] * 2 + [{"text": "he", "n": "one"}]
     with pytest.raises(
-        ValueError, match="lines 3 to 3: column 'n' holds values of more than one type"
+        ValueError, match="lines 3 to 3: column 'n' contains values of more than one type"
     ):
         run(written("b.jsonl", rows), tmp_path / "other")
     assert not (tmp_path / "other").exists()
@@ -529,7 +529,7 @@ def test_broken_file(tmp_path, name, data, parts):
         ({"batch_rows": 0}, "batch rows 0"),
         ({"split": "train"}, "no Hub dataset.*Drop --split"),
         ({"table": "nope"}, "nope"),
-        ({"column": "n"}, "holds int64, expected texts"),
+        ({"column": "n"}, "contains int64, expected texts"),
         ({"mode": "pairs"}, "'group', which mode pairs adds"),
     ],
     ids=[

@@ -348,7 +348,7 @@ def test_provider_key(monkeypatch):
     with pytest.raises(UsageError, match="neither SWAPBIAS_API_KEY nor HF_TOKEN is set"):
         ChatScorer("owner/model").score(rows(1))
     monkeypatch.setenv("SWAPBIAS_API_KEY", f"{SECRET}é")
-    with pytest.raises(UsageError, match="SWAPBIAS_API_KEY holds") as raised:
+    with pytest.raises(UsageError, match="SWAPBIAS_API_KEY contains") as raised:
         ChatScorer("owner/model").score(rows(1))
     assert SECRET not in "".join(traceback.format_exception(raised.value))
 

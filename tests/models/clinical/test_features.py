@@ -135,7 +135,7 @@ def test_tfidf_learns_from_training():
     )
     assert tfidf.fit(["sad tired"] * 4).vectors(["sad"]).shape == (1, 1)
     assert TfidfLsa(dimension=1).fit(["sad tired", "pain fever"]).vectors(["sad"]).shape == (1, 1)
-    with pytest.raises(ValueError, match="2 training texts hold fewer than two words"):
+    with pytest.raises(ValueError, match="2 training texts contain fewer than two words"):
         tfidf.fit(["1 2", "sad"])
 
 

@@ -453,7 +453,7 @@ def test_sst2_from_the_hub(monkeypatch):
         (b"1 fine\n2 dull\n", r"stsa\.binary\.train:2: label '2', expected 0 or 1"),
         (b"1 fine\n0 \n", r"stsa\.binary\.train:2: the sentence is blank"),
         (b"", r"train contains no sentence, expected both labels"),
-        (b"1 fine\n1 good\n", r"train holds 2 sentences with label 1, expected both"),
+        (b"1 fine\n1 good\n", r"train contains 2 sentences with label 1, expected both"),
         (b"1 cr\xe8me\n", r"stsa\.binary\.train is not UTF-8"),
     ],
 )
