@@ -20,6 +20,7 @@ from swapbias.builders._adjective_coreference_sentences import (
     reworded_sentences,
     winobias_sentences,
 )
+from swapbias.hub import builder_on_use
 from swapbias.studies import (
     Candidate,
     declared_corpus,
@@ -117,3 +118,4 @@ CORPUS = declared_corpus(
     released=tuple(released()),
     with_adjectives=_rows_with,
 )
+__getattr__ = builder_on_use(NAME)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from swapbias.hub import builder_on_use
 from swapbias.studies import Released, declared_corpus, prompt_row, tables
 
 NAME = "care_notes"
@@ -88,3 +89,4 @@ def released() -> Iterator[Released]:
 
 
 CORPUS = declared_corpus(NAME, released=tuple(released()))
+__getattr__ = builder_on_use(NAME)

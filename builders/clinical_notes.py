@@ -7,6 +7,7 @@ from pathlib import Path
 
 from swapbias.builders._clinical_notes_synthetic import synthetic_notes
 from swapbias.errors import UpstreamMissingError, UsageError
+from swapbias.hub import builder_on_use
 from swapbias.notes import (
     Notes,
     augmentation,
@@ -15,9 +16,8 @@ from swapbias.notes import (
     load,
     local_notes,
     note_rows,
-    note_tables,
+    notes_key,
     rewording,
-    stored_rows,
     stream_notes,
     with_genders,
 )
@@ -120,7 +120,7 @@ def _local(folder: Path, table: str = _USUAL_TABLE) -> tuple[Config, ...]:
     kind = kind_of_folder(folder)
     if kind == note_rows.OWN:
         notes = _labelled(kind, folder, table)
-        return _local_configs(kind, notes.phenotypes, lambda: notes, table)
+        return _keyed(_local_configs(kind, notes.phenotypes, lambda: notes, table), folder)
     all_notes = Config(
         kind,
         "All notes with the patient's gender",
@@ -128,10 +128,18 @@ def _local(folder: Path, table: str = _USUAL_TABLE) -> tuple[Config, ...]:
         note_rows.STREAM_COLUMNS,
         {"credentialed": "bool"},
         split="train",
-        write_arrow=partial(stored_rows, tables=note_tables(folder)),
+        streamed=True,
     )
     labelled = cache(partial(_of_mimic, kind, folder, table))
-    return (all_notes, *_local_configs(kind, note_rows.PHENOTYPES, labelled, table))
+    configs = (all_notes, *_local_configs(kind, note_rows.PHENOTYPES, labelled, table))
+    return _keyed(configs, folder)
+
+
+def _keyed(configs: Sequence[Config], folder: Path) -> tuple[Config, ...]:
+    """Give each config the key of the folder's files, which are read for it once."""
+    key = cache(partial(notes_key, folder))
+    return tuple(replace(config, content_key=key) for config in configs)
 
 
 CORPUS = declared_corpus(note_rows.NAME, ROWS, local=_local)
+__getattr__ = builder_on_use(note_rows.NAME)

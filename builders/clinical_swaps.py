@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 
+from swapbias.hub import builder_on_use
 from swapbias.studies import corpus_dir, declared_corpus, read_table
 
 NAME = "clinical_swaps"
@@ -67,3 +68,4 @@ def rows() -> Iterator[dict[str, str]]:
 
 
 CORPUS = declared_corpus(NAME, {"notes": rows})
+__getattr__ = builder_on_use(NAME)

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from swapbias import studies
+from swapbias.hub import builder_on_use
 
 NAME = "coreference_schemas"
 FOLDER = studies.corpus_dir(NAME)
@@ -134,3 +135,4 @@ CORPUS = studies.declared_corpus(
     study=STUDY,
     lexicons={"pronouns": _pronouns},
 )
+__getattr__ = builder_on_use(NAME)

@@ -5,6 +5,7 @@ from functools import partial
 
 from swapbias import studies
 from swapbias.builders._gendered_stigma_released import released
+from swapbias.hub import builder_on_use
 from swapbias.studies import tables
 
 NAME = "gendered_stigma"
@@ -189,3 +190,4 @@ ROWS = {
     "words_original": partial(_word_rows, "rq1_original", "rq2_original"),
 }
 CORPUS = studies.declared_corpus(NAME, ROWS, lexicons=LEXICONS, released=tuple(released()))
+__getattr__ = builder_on_use(NAME)

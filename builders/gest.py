@@ -7,6 +7,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from swapbias import studies
+from swapbias.hub import builder_on_use
 from swapbias.studies import tables
 
 NAME = "gest"
@@ -146,3 +147,4 @@ CORPUS = studies.declared_corpus(
     lexicons={name: partial(_lexicon, name) for name in ("first_words", "pronouns", "nouns")},
     released=tuple(released()),
 )
+__getattr__ = builder_on_use(NAME)

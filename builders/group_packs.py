@@ -5,6 +5,7 @@ from functools import partial
 
 from swapbias import studies
 from swapbias.builders._packs import NAME, Pack, Person, capital, packs, people_rows, table
+from swapbias.hub import builder_on_use
 
 # claims, with what their conditions are called
 CLAIMS = {"occupation": "professions", "diagnosis": "diagnoses"}
@@ -158,3 +159,4 @@ ROWS = {
 CORPUS = studies.declared_corpus(
     NAME, ROWS, lexicons={pack: partial(_lexicon, pack) for pack in _AT_MASKS}
 )
+__getattr__ = builder_on_use(NAME)

@@ -8,6 +8,7 @@ from typing import Any
 
 from swapbias import studies
 from swapbias.builders._occupation_sentiment_tables import compare_models, list_professions
+from swapbias.hub import builder_on_use
 from swapbias.studies import tables
 
 NAME = "occupation_sentiment"
@@ -136,3 +137,4 @@ CORPUS = studies.declared_corpus(
     ),
     calculated_tables={"table_1": compare_models, "table_2": list_professions},
 )
+__getattr__ = builder_on_use(NAME)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from swapbias.builders._phenotype_fairness_tables import count_notes
 from swapbias.files import parse_json
+from swapbias.hub import builder_on_use
 from swapbias.studies import (
     corpus_dir,
     declared_corpus,
@@ -54,3 +55,4 @@ CORPUS = declared_corpus(
     {"depression_words": _depression_words, "published_words": _published_words},
     calculated_tables={"table_2": count_notes},
 )
+__getattr__ = builder_on_use(NAME)

@@ -14,6 +14,7 @@ from swapbias.builders._resume_ranking_released import (
     candidate_row,
     released,
 )
+from swapbias.hub import builder_on_use
 from swapbias.studies import (
     Candidate,
     chats,
@@ -154,3 +155,4 @@ def _resume(job: str, number: int, name: str) -> str:
 
 ROWS = {"ranking": _ranking, "position": _position, "pairwise": _pairwise, "single": _single}
 CORPUS = declared_corpus(NAME, ROWS, released=tuple(released()))
+__getattr__ = builder_on_use(NAME)

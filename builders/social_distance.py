@@ -7,6 +7,7 @@ from typing import Any
 
 from swapbias.builders._social_distance_released import released
 from swapbias.builders._social_distance_tables import counts_over_models
+from swapbias.hub import builder_on_use
 from swapbias.studies import (
     Candidate,
     Lexicon,
@@ -210,3 +211,4 @@ CORPUS = declared_corpus(
     released=tuple(released()),
     calculated_tables={"counts_over_models": counts_over_models},
 )
+__getattr__ = builder_on_use(NAME)

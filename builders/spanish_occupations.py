@@ -5,6 +5,7 @@ from functools import cache
 from itertools import product
 
 from swapbias import studies
+from swapbias.hub import builder_on_use
 
 NAME = "spanish_occupations"
 GENDERS = ("woman", "man")
@@ -62,3 +63,4 @@ def _reworded() -> Iterator[dict[str, str]]:
 
 ROWS = {"sentences_es": _rows, "sentences_es_wordings": _reworded}
 CORPUS = studies.declared_corpus(NAME, ROWS)
+__getattr__ = builder_on_use(NAME)

@@ -18,6 +18,7 @@ from swapbias.builders._stigma_vignettes_released import (
     vignette_row,
 )
 from swapbias.builders._stigma_vignettes_tables import count_answers
+from swapbias.hub import builder_on_use
 from swapbias.studies import (
     Candidate,
     Covariate,
@@ -177,3 +178,4 @@ CORPUS = declared_corpus(
     released=tuple(released()),
     calculated_tables={"answers": count_answers},
 )
+__getattr__ = builder_on_use(NAME)

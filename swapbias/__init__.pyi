@@ -1,5 +1,6 @@
 from .errors import StudyError as StudyError, UsageError as UsageError
 from .findings import Finding as Finding, disaggregate as disaggregate
+from .hub.corpus_builder import dataset_builder as dataset_builder, load_prompts as load_prompts
 from .measures import (
     Estimate as Estimate,
     adjust as adjust,
@@ -12,7 +13,6 @@ from .runs import score_prompts as score_prompts
 from .studies import (
     Prompt as Prompt,
     Study as Study,
-    load_prompts as load_prompts,
     load_study as load_study,
     metric_path as metric_path,
     read_answer as read_answer,

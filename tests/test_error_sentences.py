@@ -9,11 +9,11 @@ import pytest
 from typer.testing import CliRunner
 
 import swapbias
+from swapbias import load_prompts
 from swapbias.cli import _sentence, app
 from swapbias.errors import listed, unknown_name
 from swapbias.hub import study_names
 from swapbias.runs import Settings, plan_tasks
-from swapbias.studies import load_prompts
 from swapbias.studies.own import check_study, open_study
 from tests.conftest import ROOT
 

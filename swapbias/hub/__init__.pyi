@@ -1,3 +1,4 @@
+from .builder_modules import builder_on_use as builder_on_use
 from .client import Hub as Hub
 from .commands import (
     own_study as own_study,

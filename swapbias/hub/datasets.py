@@ -2,27 +2,18 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, Unpack
+from typing import NamedTuple, Unpack
 
-import pyarrow as pa
-from datasets import (
-    ArrowBasedBuilder,
-    DatasetInfo,
-    are_progress_bars_disabled,
-    disable_progress_bars,
-    enable_progress_bars,
-)
-from datasets.exceptions import DatasetGenerationError
-from datasets.splits import SplitGenerator
+from datasets import DatasetInfo
 
 from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.files import CREDENTIALED, OWNER_FOLDER, atomic_directory
 from swapbias.hub.cards import CARD
 from swapbias.hub.client import Hub
+from swapbias.hub.corpus_builder import CorpusBuilder, without_bars
 from swapbias.hub.dataset_card import NAMESPACE, dataset_card, local_card, row_count
 from swapbias.hub.licences import (
     LICENCES,
@@ -30,79 +21,17 @@ from swapbias.hub.licences import (
     licences_file,
     withheld_configs,
 )
-from swapbias.hub.parquet_features import restate_features
 from swapbias.hub.push import Push, PushOptions, Say, push_repo
 from swapbias.hub.repository import Repo
 from swapbias.privacy import credentialed, refuse
 from swapbias.studies import (
     Config,
     Corpus,
-    catalogue,
-    config_rows,
     load_corpus,
-    tables,
 )
 
 MARKER = ".swapbias-corpus"  # tells a folder that may be replaced from a user's own
 SHARD_BYTES = 256 * 2**20  # of rows in one Parquet file
-GROUP = 1_000  # rows of a row group in it
-
-# --- rows as Parquet --------------------------------------------------------------------------------------
-
-
-class CorpusBuilder(ArrowBasedBuilder):  # type: ignore[misc]
-    """One config of a corpus for ``datasets``, which writes its rows; ``credentialed`` once one of them was."""
-
-    def __init__(self, corpus: Corpus, config: Config, *, cache_dir: Path) -> None:
-        """Describe a config to ``datasets``.
-
-        Args:
-            corpus: the corpus.
-            config: one of its configs.
-            cache_dir: a folder for files in the making.
-        """
-        self.corpus = corpus
-        self.corpus_config = config
-        self.credentialed = False
-        super().__init__(
-            cache_dir=str(cache_dir),
-            dataset_name=corpus.name,
-            config_name=config.name,
-            version=corpus.version,
-            hash="build",
-        )
-
-    def _info(self) -> DatasetInfo:
-        return DatasetInfo(features=catalogue.config_features(self.corpus_config))
-
-    def _split_generators(self, dl_manager: Any) -> list[SplitGenerator]:
-        """Find everything that can be wrong with tables here: errors of generators are buried by ``datasets``."""
-        config = self.corpus_config
-        if config.write_arrow:
-            for path in config.upstream:
-                tables.upstream_file(self.corpus.name, path)
-            return [SplitGenerator(config.split, gen_kwargs={"rows": None})]
-        by_split: dict[str, list[dict[str, str]]] = {}
-        for row in config_rows(self.corpus, config.name):
-            split = row[config.split_column] if config.split_column else config.split
-            by_split.setdefault(split, []).append(row)
-        # As a tuple: datasets would take the members of a list for shards.
-        return [
-            SplitGenerator(split, gen_kwargs={"rows": tuple(rows)})
-            for split, rows in by_split.items()
-        ]
-
-    def _generate_tables(
-        self, rows: Iterable[Mapping[str, str]] | None
-    ) -> Iterator[tuple[int, pa.Table]]:
-        """Yield the rows in groups; None: those that the config reads as they come."""
-        remaining = iter(self.corpus_config.rows() if rows is None else rows)
-        schema = self.info.features.arrow_schema
-        for number, batch in enumerate(iter(lambda: list(islice(remaining, GROUP)), [])):
-            self.credentialed |= any(row.get("credentialed") == "True" for row in batch)
-            typed = [*self.corpus_config.publish_rows(batch)]
-            yield number, pa.Table.from_pylist(typed, schema=schema)
-
 
 # --- folders ----------------------------------------------------------------------------------------------
 
@@ -188,29 +117,21 @@ def write_config(folder: Path, corpus: Corpus, config: Config) -> DatasetInfo:
         ValueError: a broken table.
     """
     scratch = folder.with_name(f".{folder.name}")
-    had_bars = not are_progress_bars_disabled()
-    disable_progress_bars()
     try:
-        builder = CorpusBuilder(corpus, config, cache_dir=scratch)
-        builder.download_and_prepare(
-            str(scratch / "made"), file_format="parquet", max_shard_size=SHARD_BYTES
-        )
+        builder = CorpusBuilder(config.name, corpus=corpus, cache_dir=scratch)
+        with without_bars():
+            builder.download_and_prepare(
+                str(scratch / "made"), file_format="parquet", max_shard_size=SHARD_BYTES
+            )
         folder.mkdir()
         for path in sorted((scratch / "made").glob("*.parquet")):
             split = path.stem.removeprefix(f"{corpus.name}-")
             shard = split if "-of-" in split else f"{split}-00000-of-00001"
-            restate_features(path, builder.info.features)
             path.rename(folder / f"{shard}.parquet")
         if builder.credentialed:
             credentialed.mark(folder.parent)
-    except DatasetGenerationError as error:
-        if isinstance(error.__cause__, ValueError):  # the sentence on the rows
-            raise error.__cause__ from None
-        raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-        if had_bars:
-            enable_progress_bars()
     return builder.info
 
 

@@ -8,7 +8,6 @@ from .load import (
     kind_of_folder as kind_of_folder,
     load_notes as load_notes,
     local_notes as local_notes,
-    note_tables as note_tables,
     stream_notes as stream_notes,
 )
-from .store import stored_rows as stored_rows
+from .notes_content import notes_key as notes_key

@@ -66,14 +66,24 @@ def labelled_notes(
     return [split_by_phenotype(labelled, seed) for seed in seeds]
 
 
-def _find_annotations(folder: Path) -> Path:
-    """Return the one file of annotations in a folder; UsageError: none, or several."""
+def annotation_files(folder: Path) -> list[Path]:
+    """Return the files of annotations in a folder of MIMIC-III.
+
+    Args:
+        folder: the folder.
+    """
     paths = []
     for path in sorted(folder.iterdir()):
         name = path.name.lower()
         is_table = name.endswith((".csv", ".csv.gz")) and "noteevents" not in name
         if is_table and _key_columns(path):
             paths.append(path)
+    return paths
+
+
+def _find_annotations(folder: Path) -> Path:
+    """Return the one file of annotations in a folder; UsageError: none, or several."""
+    paths = annotation_files(folder)
     if len(paths) != 1:
         names = listed(path.name for path in paths)
         raise UsageError(

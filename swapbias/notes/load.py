@@ -81,7 +81,7 @@ def kind_of_folder(folder: "str | PathLike[str]") -> str:
         raise UsageError(
             f"{folder} is one file of MIMIC, expected its folder. Give the folder that contains it."
         )
-    if _own_files(folder):
+    if own_files(folder):
         return OWN
     raise UsageError(
         f"{folder}: no clinical notes. Looked for NOTEEVENTS.csv and PATIENTS.csv (MIMIC-III), discharge.csv "
@@ -171,8 +171,12 @@ def _existing_tables(folder: Path, *names: str) -> list[Path]:
 # --- own notes --------------------------------------------------------------------------------------------
 
 
-def _own_files(path: Path) -> list[tuple[Path, str]]:
-    """Return the files of own notes with the split that their name says, blank for a single file."""
+def own_files(path: Path) -> list[tuple[Path, str]]:
+    """Return the files of own notes with the split that their name says, blank for a single file.
+
+    Args:
+        path: a folder or file of own notes.
+    """
     if path.is_file():
         return [(path, "")] if path.name.lower().endswith(SUFFIXES) else []
     names = [(path / f"{split}{suffix}", split) for split in SPLITS for suffix in SUFFIXES]
@@ -198,7 +202,7 @@ def own_notes(path: Path, *, labelled: bool = True) -> list[dict[str, str]]:
     Raises:
         ValueError: a broken row. It names file, row, column, value and what is wanted.
     """
-    rows = [row for file, split in _own_files(path) for row in _file_rows(file, split, labelled)]
+    rows = [row for file, split in own_files(path) for row in _file_rows(file, split, labelled)]
     if not rows:
         raise ValueError(f"{path.name}: no rows, expected at least one note. Add notes.")
     _check_ids(path, rows)

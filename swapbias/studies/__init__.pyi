@@ -4,7 +4,6 @@ from .catalogue import (
     config_rows as config_rows,
     load_corpus as load_corpus,
     load_lexicon as load_lexicon,
-    load_prompts as load_prompts,
     load_study as load_study,
     metric_path as metric_path,
     own_studies as own_studies,

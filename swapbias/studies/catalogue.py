@@ -22,7 +22,7 @@ from swapbias.studies.row_check import column_faults
 from swapbias.studies.tables import Lexicon, upstream_file
 
 if TYPE_CHECKING:
-    from datasets import Dataset, Features
+    from datasets import Features
 
 _OWN: dict[str, Corpus] = {}  # the user's own studies by name
 
@@ -302,43 +302,6 @@ def _unpublished(row: Mapping[str, Any]) -> dict[str, Any]:
     candidates = tuple(Candidate(**candidate) for candidate in row["candidates"])
     text = text_of(row[MESSAGES]) if MESSAGES in row else row["text"]
     return {**row, "text": text, "candidates": candidates}
-
-
-@public_call
-def load_prompts(
-    corpus: str, config: str | None = None, *, data: "str | PathLike[str] | None" = None
-) -> "Dataset":
-    """Load a config of a corpus, the first by default, as a ``datasets.Dataset``.
-
-    Args:
-        corpus: its name.
-        config: the name of one of its configs.
-        data: a folder or file of clinical notes to make the rows of. All notes of a MIMIC are stored in the cache
-            folder (``SWAPBIAS_CACHE``), readable by your account alone, and read again once they change.
-
-    Raises:
-        UsageError: an unknown name, or no notes there.
-        ValueError: a broken table.
-
-    >>> prompts = load_prompts("occupation_sentiment", "sentences")
-    >>> prompts.num_rows, prompts[0]["text"], prompts[0]["group"]
-    (800, 'He is a doctor.', 'male')
-    """
-    from datasets import Dataset, NamedSplit
-
-    leaf = load_corpus(corpus) if data is None else local_corpus(corpus, data)
-    chosen = leaf.config(config) if config else leaf.configs[0]
-    if chosen.write_arrow:
-        # Not from_generator: it would leave the notes in the cache of datasets, which others may read.
-        stored: Dataset = Dataset.from_file(
-            str(chosen.write_arrow(chosen)), split=NamedSplit(chosen.split)
-        )
-        return stored
-    rows = [*chosen.publish_rows(config_rows(leaf, chosen.name))]
-    return Dataset.from_dict(
-        {column: [row[column] for row in rows] for column in chosen.published_columns},
-        features=config_features(chosen),
-    )
 
 
 def config_features(config: Config) -> "Features":

@@ -55,9 +55,10 @@ class Config:
     """The column with the split of each row; blank where all rows have the same."""
     chats: bool = False
     """True where texts are conversations, which are published as ``messages``."""
-    write_arrow: Callable[["Config"], Path] | None = None
-    """A function that writes the rows to an Arrow file that only the user can read, and returns its path; for tables
-    too large for memory."""
+    content_key: Callable[[], str] | None = None
+    """A function that gives a sha256 of the files of the user's that the rows are made of; None: of no such files."""
+    streamed: bool = False
+    """True where the rows are too many for memory, and are read as they come."""
 
     @property
     def published_columns(self) -> tuple[str, ...]:

@@ -7,12 +7,13 @@ from typing import ClassVar
 import pandas as pd
 import pytest
 
+from swapbias import load_prompts
 from swapbias.findings import disaggregate
 from swapbias.findings.terms import UNMEASURED
 from swapbias.models import Scored, Scorer
 from swapbias.models.auto import kind_of
 from swapbias.runs.run import score_prompts
-from swapbias.studies import as_prompts, config_rows, load_prompts, load_study
+from swapbias.studies import as_prompts, config_rows, load_study
 from swapbias.studies.answer_scores import read_completion, read_option
 from swapbias.studies.chats import turns
 from tests.baselines import mixed

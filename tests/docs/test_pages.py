@@ -212,7 +212,7 @@ def reader(tmp_path, monkeypatch):
     import evaluate
 
     import swapbias
-    from swapbias.studies import load_prompts
+    from swapbias import load_prompts
 
     load = evaluate.load
 

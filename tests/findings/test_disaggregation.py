@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from swapbias import load_prompts
 from swapbias.findings import disaggregate, findings_table, with_verdicts
 from swapbias.findings.analysis import experiment_findings
 from swapbias.findings.context import Context
@@ -16,7 +17,7 @@ from swapbias.measures import adjust
 from swapbias.measures.gaps import group_gap
 from swapbias.measures.intervals import at_level
 from swapbias.runs.run import score_prompts
-from swapbias.studies.catalogue import config_rows, load_prompts, load_study, studies
+from swapbias.studies.catalogue import config_rows, load_study, studies
 from swapbias.studies.published import published_rows
 from tests import baselines
 from tests.baselines import hash_of

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+import swapbias
 from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.hub import dataset_card, datasets as building, licences
 from swapbias.hub.client import Hub
@@ -161,7 +162,7 @@ def test_built_folder_loads(card, tmp_path):
         assert sum(len(split) for split in loaded.values()) == card.rows[config.name]
         split = next(iter(loaded.values()))
         assert split.column_names == list(config.published_columns)
-        made = studies.load_prompts(card.corpus.name, config.name)
+        made = swapbias.load_prompts(card.corpus.name, config.name)
         assert (split[0], split.features) == (made[0], made.features)
 
 
@@ -217,7 +218,7 @@ def test_card_code_runs(card, monkeypatch, capsys):
         owner, found = name.split("/")
         calls.append((owner, found, revision))
         assert split == studies.load_corpus(found).config(config).split
-        return studies.load_prompts(found, config)
+        return swapbias.load_prompts(found, config)
 
     words, group, gap = PLANTED.get(corpus, ("", "", 0.0))
 
@@ -531,7 +532,7 @@ def test_pushed_corpus_loads(hub, tmp_path):
     assert loaded.returncode == 0, loaded.stderr
     found = json.loads(loaded.stdout.splitlines()[-1])
     for name, config, _ in wanted:
-        made = studies.load_prompts(name.split("/")[1], config)
+        made = swapbias.load_prompts(name.split("/")[1], config)
         rows = made.to_list()
         assert found[f"{name} {config}"] == [rows, rows, str(made.features)]
     here = files_below(tmp_path / "built" / SMALL_CORPUS)

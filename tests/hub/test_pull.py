@@ -5,12 +5,13 @@ import os
 
 import pytest
 
+from swapbias import load_prompts
 from swapbias.errors import HubError, UsageError
 from swapbias.hub import datasets as building
 from swapbias.hub.client import Hub
 from swapbias.hub.commands import DATASET, METRIC, RESULTS, pull_repo as pull, wanted_repos
 from swapbias.hub.metric_spaces import space_files
-from swapbias.studies.catalogue import load_corpus, load_prompts
+from swapbias.studies.catalogue import load_corpus
 from tests.conftest import files_below
 from tests.hub.clients import command
 from tests.hub.shared_runs import run_files

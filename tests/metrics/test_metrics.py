@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import swapbias
 from swapbias.measures import CLASSES
 from swapbias.studies import catalogue as studies
 
@@ -209,7 +210,7 @@ def test_card_code_runs(name, monkeypatch, capsys):
     def rows(place, config, *, split):
         corpus = place.removeprefix("NS/")
         assert split == studies.load_corpus(corpus).config(config).split
-        return studies.load_prompts(corpus, config)
+        return swapbias.load_prompts(corpus, config)
 
     def metric(place, *, revision):
         calls.append((place, revision))

@@ -107,6 +107,31 @@ def map_pairs(home):
 
 
 @call
+def build_with_datasets(home):
+    from swapbias.builders.clinical_notes import Builder
+
+    for folder in (home.mimic3, home.mimic4, str(home.own)):
+        for config in (None, "pairs"):
+            builder = Builder(config, data_dir=folder)
+            builder.download_and_prepare()
+            for rows in builder.as_dataset().values():
+                longer = rows.map(lambda row: {"text": f"{row['text']}!"})
+            assert any(CANARY in text for text in longer["text"])
+            streamed = builder.as_streaming_dataset()
+            assert any(CANARY in row["text"] for rows in streamed.values() for row in rows)
+
+
+@call
+def build_in_a_cache_of_the_user(home):
+    import swapbias
+
+    cache = home.out("cache-of-the-user")
+    builder = swapbias.dataset_builder("clinical_notes", data_dir=home.mimic3, cache_dir=cache)
+    builder.download_and_prepare()
+    assert [*cache.glob("notes/*/CREDENTIALED")]
+
+
+@call
 def score_rows(home):
     import swapbias
 

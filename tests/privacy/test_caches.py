@@ -8,15 +8,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 import swapbias
 from swapbias.files import CREDENTIALED
+from swapbias.hub.corpus_builder import CorpusBuilder
 from swapbias.measures import CheckedInputs
 from swapbias.models import TrainSettings
 from swapbias.models.clinical import NoteOptions
-from swapbias.notes import kind_of_folder, store
+from swapbias.notes import kind_of_folder, notes_content
+from swapbias.notes.annotations import annotation_files
 from swapbias.privacy import is_credentialed
 from tests.conftest import ROOT
 from tests.notes import mimic
@@ -100,18 +101,34 @@ def test_changed_patients(notes):
 
 def test_changed_code(notes, monkeypatch):
     """Changed code that reads notes reads them again."""
-    load_texts(notes)
-    monkeypatch.setattr(store, "rooms_sha256", lambda *rooms: "c" * 64)
-    monkeypatch.setattr(
-        store,
-        "_write_rows",
-        lambda config, file, schema: pa.ipc.new_stream(str(file), schema).close(),
-    )
-    assert load_texts(notes) == []
+    builder = swapbias.dataset_builder("clinical_notes", data_dir=notes)
+    monkeypatch.setattr(notes_content, "rooms_sha256", lambda *rooms: "c" * 64)
+    changed = swapbias.dataset_builder("clinical_notes", data_dir=notes)
+    assert builder.hash != changed.hash
+
+
+def test_changed_labels(notes):
+    """Pairs of changed annotations, and of notes that are marked credentialed, are made again."""
+    mimic.write_mimic3(notes, notes=30)
+    hashes = set()
+    for change in (
+        None,
+        lambda: edit(annotations(notes), "1", "0"),
+        notes.joinpath("CREDENTIALED").touch,
+    ):
+        if change:
+            change()
+        hashes.add(swapbias.dataset_builder("clinical_notes", "pairs", data_dir=notes).hash)
+    assert len(hashes) == 2  # MIMIC is credentialed with the mark and without
+
+
+def annotations(folder):
+    (path,) = annotation_files(folder)
+    return path
 
 
 def test_cache_is_private(notes, tmp_path):
-    """The cache is marked, open to its user alone and holds the newest rows alone."""
+    """The cache is marked, open to its user alone and has the newest rows alone."""
     previous = os.umask(0)
     try:
         load_texts(notes)
@@ -120,31 +137,30 @@ def test_cache_is_private(notes, tmp_path):
     finally:
         os.umask(previous)
     (folder,) = (tmp_path / "cache" / "notes").iterdir()
-    assert sorted(path.suffix for path in folder.iterdir()) == ["", ".arrow"]
+    assert len([*folder.rglob("*.arrow")]) == 1
     assert (folder / CREDENTIALED).is_file()
     assert is_credentialed(folder)
-    modes = {
-        stat.S_IMODE(path.stat().st_mode) for path in (folder.parent, folder, *folder.iterdir())
-    }
-    assert modes == {0o700, 0o600}
+    assert not (tmp_path / "cache" / "datasets").exists()
+    for path in (folder.parent, *folder.parent.rglob("*")):
+        assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
 
 
 def test_stored_rows(notes, monkeypatch):
     """Rows that are stored are not read again."""
     texts = load_texts(notes)
-    monkeypatch.setattr(store, "_write_rows", None)  # whoever called it would fail
+    monkeypatch.setattr(CorpusBuilder, "_split_generators", None)  # whoever called it would fail
     assert load_texts(notes) == texts
 
 
-def test_rows_in_batches(notes, monkeypatch):
-    """Rows are written in batches, and none is missing."""
-    texts = load_texts(notes)
-    monkeypatch.setattr(store, "_BATCH", 7)
-    monkeypatch.setattr(store, "rooms_sha256", lambda *rooms: "c" * 64)
-    rows = swapbias.load_prompts("clinical_notes", data=notes)
-    assert rows["text"][:] == texts
-    assert len(rows.data.column("text").chunks) == -(-len(texts) // 7)
-    assert rows.cache_files  # read from the file, not held in memory
+def test_notes_to_a_service(notes):
+    """Notes are not written to a place on the network, and a folder of the user's gets the mark."""
+    builder = swapbias.dataset_builder("clinical_notes", data_dir=notes)
+    with pytest.raises(ValueError, match="s3://bucket/notes is no folder of this machine"):
+        builder.download_and_prepare("s3://bucket/notes")
+    folder = notes.parent / "elsewhere"
+    builder.download_and_prepare(str(folder), file_format="parquet")
+    assert is_credentialed(folder)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 def test_broken_table(notes, tmp_path):
@@ -153,7 +169,7 @@ def test_broken_table(notes, tmp_path):
     table.write_text(table.read_text() + "1,2,3\n")
     with pytest.raises(ValueError, match=r"NOTEEVENTS.csv: row \d+ .* has 3 cells, expected 11"):
         load_texts(notes)
-    assert [*(tmp_path / "cache" / "notes").iterdir()] == []
+    assert [*(tmp_path / "cache" / "notes").rglob("*.arrow")] == []
 
 
 def test_folder_as_text_or_path(notes):

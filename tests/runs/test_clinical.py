@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from scipy.stats import fisher_exact
 
+from swapbias import load_prompts
 from swapbias.builders._clinical_notes_tables import note_tables, written_for
 from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.files import CREDENTIALED
@@ -29,7 +30,7 @@ from swapbias.privacy import credentialed
 from swapbias.runs import Run, Settings, Task, plan_tasks, resume, start
 from swapbias.runs.scorers import refuse_sending
 from swapbias.runs.task_rows import note_rows
-from swapbias.studies import Candidate, Prompt, config_rows, load_prompts, load_study
+from swapbias.studies import Candidate, Prompt, config_rows, load_study
 from swapbias.studies.answer_scores import read_facts
 from swapbias.studies.catalogue import local_corpus
 from swapbias.studies.checklists import facts_of, read_checklist, stated

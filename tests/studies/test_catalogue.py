@@ -9,6 +9,7 @@ import sys
 import pytest
 from datasets import ClassLabel, Value
 
+import swapbias
 from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.hub.corpus_check import recorded_rows
 from swapbias.studies import catalogue as studies, tables as sources
@@ -88,7 +89,7 @@ def test_recorded_rows_and_types(corpus, name):
 def test_types_of_a_dataset():
     """The declared types become the types of a data set."""
     assert set(RECORDED) == set(CONFIGS)
-    notes = studies.load_prompts("clinical_notes", "alcohol_abuse-original")
+    notes = swapbias.load_prompts("clinical_notes", "alcohol_abuse-original")
     assert notes.features["label"] == ClassLabel(names=["negative", "positive"])
     assert notes.features["credentialed"] == Value("bool")
     first = studies.config_rows("clinical_notes", "alcohol_abuse-original")[0]
@@ -188,7 +189,7 @@ def test_unknown_names(tmp_path, monkeypatch):
         (lambda: studies.load_corpus("nope"), f"Unknown corpus 'nope': {known}"),
         (lambda: studies.load_study("gender_lexicon"), "Unknown study"),
         (
-            lambda: studies.load_prompts("gendered_stigma", "rq9"),
+            lambda: swapbias.load_prompts("gendered_stigma", "rq9"),
             "Unknown config of gendered_stigma 'rq9'",
         ),
         (

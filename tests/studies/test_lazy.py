@@ -93,7 +93,7 @@ def test_command_imports_one_builder(tmp_path):
 def test_study_and_its_helper(study, helper):
     """A study is loaded and planned with its builder and helper module alone."""
     found = builders_imported_by(
-        f"import swapbias.studies as s; s.load_prompts({study!r})", ["plan", "--study", study]
+        f"import swapbias; swapbias.load_prompts({study!r})", ["plan", "--study", study]
     )
     assert {name for _, brought, _ in found for name in brought} == {study, helper} - {""}, found
 

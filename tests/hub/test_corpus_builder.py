@@ -1,0 +1,119 @@
+"""Corpora are builders of datasets, whose files lie in the cache of swapbias by a hash of the rows."""
+
+import pickle
+import stat
+from importlib import import_module
+
+import datasets
+import pytest
+
+import swapbias
+from swapbias import studies
+from swapbias.builders.occupation_sentiment import Builder
+from swapbias.errors import UsageError
+from swapbias.hub import corpus_builder
+from swapbias.studies import Config, Corpus
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("SWAPBIAS_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def made_up(monkeypatch, cache):
+    """A function that makes a builder of a corpus with these rows."""
+
+    def make(*rows, types=None):
+        config = Config(
+            "words", "Words", lambda: rows, ("word", "part"), types or {}, split_column="part"
+        )
+        corpus = Corpus(name="made_up", title="Words of a test", configs=(config,))
+        monkeypatch.setitem(studies.catalogue._OWN, "made_up", corpus)
+        return swapbias.dataset_builder("made_up")
+
+    return make
+
+
+@pytest.mark.parametrize("name", studies.corpora())
+def test_builder_of_each_module(name):
+    """Each module of a corpus has its class of builders, and no other name that it does not have."""
+    module = import_module(f"swapbias.builders.{name}")
+    assert issubclass(module.Builder, datasets.ArrowBasedBuilder)
+    assert module.Builder is module.Builder
+    assert module.Builder.corpus_name == name
+    with pytest.raises(AttributeError, match="has no attribute 'Bilder'"):
+        module.Bilder  # noqa: B018
+
+
+def test_info(cache):
+    """The info of a builder says what its card says."""
+    info = Builder("control").info
+    corpus = studies.load_corpus("occupation_sentiment")
+    assert info.description == f"{corpus.title}: {corpus.config('control').description}"
+    assert info.citation.startswith("@inproceedings{bhaskaran-bhallamudi-2019")
+    assert (info.homepage, info.license) == (corpus.study.url, "apache-2.0, mit")
+    assert str(info.version) == corpus.version
+    assert list(info.features) == list(corpus.config("control").published_columns)
+
+
+def test_rows_and_streamed_rows(made_up):
+    """Rows are split as they say, in memory-mapped files and streamed alike."""
+    rows = [
+        {"word": word, "part": part}
+        for word, part in (("a", "train"), ("b", "test"), ("c", "train"))
+    ]
+    builder = made_up(*rows)
+    builder.download_and_prepare()
+    assert builder.as_dataset(split="train")["word"][:] == ["a", "c"]
+    assert builder.as_dataset(split="train[1:]")["word"][:] == ["c"]
+    assert builder.as_dataset(split="test").cache_files
+    assert [row["word"] for row in builder.as_streaming_dataset(split="train")] == ["a", "c"]
+    assert swapbias.load_prompts("made_up")["word"][:] == ["a", "c", "b"]
+    assert swapbias.load_prompts("made_up", split="test")["word"][:] == ["b"]
+    with pytest.raises(UsageError, match=r"words has no split 'tset': expected one of train, test"):
+        swapbias.load_prompts("made_up", split="tset")
+
+
+def test_changed_rows(made_up):
+    """A changed row is another hash, the same rows are the same."""
+    first = made_up({"word": "a", "part": "test"})
+    first.download_and_prepare()
+    assert made_up({"word": "a", "part": "test"}).hash == first.hash
+    changed = made_up({"word": "b", "part": "test"})
+    changed.download_and_prepare()
+    assert changed.hash != first.hash
+    assert changed.as_dataset(split="test")["word"][:] == ["b"]
+    assert made_up({"word": "a", "part": "test"}, types={"word": ["a"]}).hash != first.hash
+
+
+def test_broken_row(made_up):
+    """A value of another type is the sentence on its table."""
+    builder = made_up({"word": "a", "part": "test"}, types={"word": "int64"})
+    with pytest.raises(ValueError, match="words: word is 'a', expected int64"):
+        builder.download_and_prepare()
+
+
+def test_cache_of_rows(cache, tmp_path):
+    """Files are in the cache of swapbias or the folder that is named, for their user alone."""
+    for builder, folder in (
+        (Builder("control"), cache),
+        (Builder("control", cache_dir=tmp_path / "named"), tmp_path / "named"),
+    ):
+        builder.download_and_prepare()
+        assert len([*(folder / "datasets").rglob("*.arrow")]) == 1
+        assert stat.S_IMODE((folder / "datasets").stat().st_mode) == 0o700
+
+
+def test_builder_in_another_process(cache):
+    """A stream is pickled for the workers of a loader, and gives the same rows."""
+    stream = Builder("control").as_streaming_dataset(split="test")
+    assert [*pickle.loads(pickle.dumps(stream))] == [*stream]  # noqa: S301
+
+
+def test_path_stays(cache):
+    """A builder leaves Path and open as they are where rows are made."""
+    path = corpus_builder.Path
+    Builder("control").as_streaming_dataset()
+    assert corpus_builder.Path is path
