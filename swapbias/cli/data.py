@@ -269,8 +269,9 @@ def _show_swaps(done: Any) -> None:
         if most:
             ui.show(f"{kind}: {most}")
     for column, count in done.totals.genders_left.items():
+        rows = "1 swapped row" if count == 1 else f"{count:,} swapped rows"
         ui.say(
-            f"Column {column} stays in {count:,} swapped rows: nothing says which of its values is female or male."
+            f"Column {column} stays in {rows}: nothing says which of its values is female or male."
         )
     ui.say(f"{done.totals.text_bytes / 1e6:,.1f} MB of text.")
     if reason := done.credentialed_because:
