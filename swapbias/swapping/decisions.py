@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from swapbias.swapping.agreement import agreeing, article_before
 from swapbias.swapping.edits import Edits, add_possessives, join_alternatives
-from swapbias.swapping.folding import MASKS, SPACE, Ints, eights
+from swapbias.swapping.folding import SPACE, Ints
 from swapbias.swapping.gendered import (
-    ADDRESS_SIGNS,
     ALWAYS,
     KIN_TITLES,
     POSSESSED,
@@ -24,6 +23,7 @@ from swapbias.swapping.gendered import (
 )
 from swapbias.swapping.matches import Text
 from swapbias.swapping.neighbours import NEAR, WINDOW, last_word
+from swapbias.swapping.odd_neighbours import IS_ADDRESS_SIGN, is_odd_he
 from swapbias.swapping.possessives import SURE, by_words, in_context, log_odds_of_his
 from swapbias.swapping.rule_tables import word_list
 from swapbias.swapping.sex_columns import REACH, in_sex_column
@@ -40,14 +40,7 @@ _WORD_BEFORE = re.compile(rb"(?<![\w'\x80-\xff-])[A-Za-z]{1,17}\Z|[.,;:!?)]\Z")
 _WORD_AFTER = re.compile(rb" [A-Za-z]{1,17}(?![\w'\x80-\xff-])|[.,;:!?)]")
 # Words after "His" or "Her" that make it a name: the bundle of His, the receptor HER2/neu.
 _NAME_FOLLOWERS = word_list("receptor_words") | word_list("name_followers") | {":"}
-# The first four bytes of words after which "He" is helium, each packed in a number: compared with the text at once.
-_HELIUM = np.array(
-    [int.from_bytes(f" {word}".encode()[:4], "little") for word in word_list("helium_words")],
-    np.uint64,
-)
-# Signs beside a term in an address, and beside "he" where it may be the code of a language.
-_IS_ADDRESS_SIGN = np.isin(np.arange(256), [ord(sign) for sign in ADDRESS_SIGNS])
-_IS_LIST_SIGN = np.isin(np.arange(256), list(b",;:=([{\"'>"))
+_BEFORE_GERMAN_HER = word_list("before_german_her")
 _ENDS_CELL = np.isin(np.arange(256), list(b"|,;\t\n\r\"'"))
 _IS_LETTER = np.array([chr(byte).isalpha() and byte < 128 for byte in range(256)])
 _IS_BLANK = np.isin(np.arange(256), list(b" \t\n\r\x0b\x0c"))
@@ -103,7 +96,13 @@ class Decider:
             if text in self._plural
         }
         # 1 and -1 for the two genders, as in ``Edits``.
-        self._sides = np.array([2 * term.side - 1 for term in self._terms])
+        most = max(len(term.sides) for term in self._terms)
+        self._sides = np.array(
+            [
+                [2 * side - 1 for side in (*term.sides, *term.sides[:1] * most)[:most]]
+                for term in self._terms
+            ]
+        )
         self._needs_context = np.array(
             [_needs_context(term, table.context) for term in self._terms]
         )
@@ -172,7 +171,7 @@ class Decider:
             target = self._targets[term[index]][chosen[index]]
             words.append(as_written(self._terms[term[index]], written, target).encode())
             number[index] = len(words) - 1
-        places = np.stack([start, end, number, row, self._sides[term], term])
+        places = np.stack([start, end, number, row, self._sides[term, chosen], term])
         edits = Edits(places, words, self._count(term, chosen))
         add_possessives(text, edits)
         if not self._swaps:
@@ -284,21 +283,14 @@ class Decider:
         start = text.matches.start
         end = text.matches.end
         term = text.matches.term
-        previous = signs[start - 1]
-        following = signs[end]
-        before = np.where(previous == SPACE, signs[start - 2], previous)
         is_capital = case == CAPITAL
-        is_slashed = (before == ord("/")) | (signs[start - 1] == ord(")"))
-        is_helium = is_capital & np.isin(eights(text.buffer)[end] & MASKS[4], _HELIUM)
         is_name_next = is_capital & (signs[end + 1] >= ord("A")) & (signs[end + 1] <= ord("Z"))
-        is_last = end == text.offsets[text.rows + 1]
-        in_list = _IS_LIST_SIGN[before] & (_IS_LIST_SIGN[following] | is_last)
-        in_list |= (previous == ord("-")) | (following == ord("-")) | (following == ord("_"))
-        odd: NDArray[np.bool_] = self._is_he[term] & (is_slashed | is_helium | in_list)
-        odd |= self._is_kin[term] & is_name_next
-        odd |= _IS_ADDRESS_SIGN[previous] | (
-            _IS_ADDRESS_SIGN[following] & ~_IS_BLANK[signs[end + 1]]
-        )
+        following = signs[end]
+        odd: NDArray[np.bool_] = self._is_kin[term] & is_name_next
+        odd |= IS_ADDRESS_SIGN[signs[start - 1]]
+        odd |= IS_ADDRESS_SIGN[following] & ~_IS_BLANK[signs[end + 1]]
+        he = np.flatnonzero(self._is_he[term])
+        odd[he] |= is_odd_he(text, he, is_capital[he])
         return odd
 
     def _choices_in_context(self, text: Text, indices: Ints) -> Ints:
@@ -398,7 +390,7 @@ class Decider:
         following = first[0].decode().strip().lower()
         if not key.is_lower and (previous == "of" or following in _NAME_FOLLOWERS):
             return _BY_CONTEXT  # "bundle of His"
-        if previous == "or" or following in ("or", "and", "neu"):
+        if previous == "or" or previous in _BEFORE_GERMAN_HER or following in ("or", "and", "neu"):
             return _BY_CONTEXT
         if self._context and term.choices in OBJECTS:
             odds = by_words(previous, following)

@@ -19,6 +19,8 @@ from swapbias.swapping.rule_tables import pattern, rules, rules_by_word, word_li
 
 _NAME_ROWS = read_table(corpus_dir("gender_lexicon") / "names.csv", ("word", "group"))
 _NAMES = {None, *(row["word"] for row in _NAME_ROWS)}
+_FOREIGN = word_list("foreign_words")
+_ENGLISH = word_list("closed_words") - _FOREIGN - {"a", "me", "no", "on", "so"}
 _SEX = re.compile("sex|gender", re.IGNORECASE)
 _ALONE_BEFORE = word_list("alone_before")
 _CONTRASTS = word_list("contrasts")
@@ -83,6 +85,17 @@ def _has_common_word_next(after: str) -> bool:
     return word is not None and word[1] not in _NAMES and is_common(word[1].lower())
 
 
+def _is_foreign(before: str, after: str) -> bool:
+    """Tell whether most of the known short words of a sentence are Spanish, French, German or Portuguese."""
+    sentence = pattern("sentence_sign").split(before)[-1] + pattern("sentence_sign").split(after)[0]
+    words = [word.lower() for word in pattern("any_word").findall(sentence)]
+    foreign = sum(
+        word in _FOREIGN or not (word.isascii() or word.startswith("fianc")) for word in words
+    )
+    english = sum(word in _ENGLISH for word in words)
+    return foreign > english
+
+
 FACTS: Mapping[str, Callable[[str, str, str], bool]] = {
     "lower": lambda term, before, after: term.islower(),
     "upper": lambda term, before, after: term.isupper(),
@@ -96,6 +109,7 @@ FACTS: Mapping[str, Callable[[str, str, str], bool]] = {
     "possessed": lambda term, before, after: last_word(before) in POSSESSED,
     "past": lambda term, before, after: is_past(first_word(after)),
     "word_next": lambda term, before, after: _has_common_word_next(after),
+    "foreign": lambda term, before, after: _is_foreign(before, after),
     "line_ends": lambda term, before, after: line_ends(before, after),
     "colon": lambda term, before, after: ":" in before[-4:],
     "onto_slash": lambda term, before, after: term[0] in "oO",  # "72y/oM"

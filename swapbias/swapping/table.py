@@ -62,6 +62,8 @@ class Term:
     """What it may become, as the table has it; the first is taken where nothing decides."""
     neutral: tuple[str, ...]
     """The word for both, aligned with ``others``; empty: it is removed."""
+    sides: tuple[int, ...] = ()
+    """The side that it tells by what it becomes: "bf" is a woman's letters or a boyfriend."""
     choices: frozenset[str] = field(init=False)
     """The others in lower case."""
 
@@ -71,7 +73,7 @@ class Term:
 
     def __reduce__(self) -> tuple[type["Term"], tuple[object, ...]]:
         """Pickle without the set: its order differs between processes."""
-        return Term, (self.text, self.side, self.others, self.neutral)
+        return Term, (self.text, self.side, self.others, self.neutral, self.sides)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,13 +185,33 @@ def _table(
                 others.append(counterpart)
                 neutral.append(row.get("neutral", ""))
     _add_glued(columns)
+    if {"bf", "boyfriend"} <= columns.keys():  # beside the letters of a demographic, "my bf"
+        columns["bf"][1].append("gf")
+        columns["bf"][2].append(columns["boyfriend"][2][0])
+        columns["gf"] = (columns["girlfriend"][0], ["bf"], columns["girlfriend"][2][:1])
     terms = {
-        text: Term(text, side, tuple(others), tuple(neutral))
+        text: Term(
+            text,
+            side,
+            tuple(others),
+            tuple(neutral),
+            tuple(
+                _side_of_choice(columns, side, number, other) for number, other in enumerate(others)
+            ),
+        )
         for text, (side, others, neutral) in columns.items()
     }
     content = [(term.text, term.side, term.others, term.neutral) for term in terms.values()]
     digest = hashlib.sha256(repr((groups, context, content)).encode()).hexdigest()
     return SwapTable(name, groups, terms, context, digest)
+
+
+def _side_of_choice(
+    columns: Mapping[str, tuple[int, list[str], list[str]]], side: int, number: int, other: str
+) -> int:
+    """Return the side that a term tells where it becomes a further word: not its own where that word has it."""
+    of_other, _, _ = columns.get(other.lower(), (1 - side, [], []))
+    return 1 - side if number and of_other == side else side
 
 
 def _refuse_pair(line: str, text: str, counterpart: str) -> None:

@@ -140,10 +140,10 @@ def slow(text, name, mode):
         choice = choice_of(term, before, after, table) if says == "yes" else term.others.index(says)
         target = (term.others if mode == "swap" else term.neutral)[choice]
         terms[f"{low} -> {target.lower() or '(removed)'}"] += 1
-        sides += 2 * term.side - 1
+        sides += 2 * term.sides[choice] - 1
         word, length = possessive(written, cased(term, written, target), text[end:])
         swapped.append(
-            Change(start, end, end + length, word, target, term.side, before, after, low)
+            Change(start, end, end + length, word, target, term.sides[choice], before, after, low)
         )
     for edit in join_pieces(swapped, text) if mode == "neutralise" and table.context else swapped:
         start = edit.start

@@ -12,11 +12,34 @@ from tests.conftest import ROOT
 from tests.tables import rows_of
 
 CASES = ROOT.parent / "shared" / "cases" / "swaps" / "cases.json"
+LEXICON = ROOT / "datasets_src" / "gender_lexicon"
 LEAST = 0.95  # of each kind
-MENDED = (
-    "her", "his", "ms", "device", "number", "icd", "homograph-science", "placeholder", "structured",
-    "caps", "bracket", "glued",
-)  # fmt: skip
+# Kinds of judged texts that are not mended yet.
+OPEN = (
+    "neutral-titles",
+    "race-slash",
+    "form-both",
+    "labelled",
+    "pronoun-set",
+    "newborn",
+    "quote",
+    "addressee",
+    "reporter",
+)
+# Gendered nouns that stay, and why.
+UNSWAPPED = {
+    "guys": "said to anybody: you guys",
+    "gals": "beside guys",
+    "dude": "said to anybody",
+    "chick": "a bird as well",
+    "lad": "in capitals an artery",
+    "lass": "beside lad",
+    "lord": "mostly of God",
+    "bachelor": "of a degree as well",
+    "spinster": "beside bachelor",
+    "monk": "a surname and a state of life, not a word for men",
+    "nun": "beside monk",
+}
 KINDS = defaultdict(list)
 for sentence in rows_of(Path(__file__).parent / "kinds.csv"):
     KINDS[sentence["kind"]].append(sentence)
@@ -51,7 +74,11 @@ def test_judged_texts():
         right[case["kind"]].append(swapped(case) in case["right"])
     shares = {kind: sum(answers) / len(answers) for kind, answers in right.items()}
     assert {
-        kind: share
-        for kind, share in shares.items()
-        if share < LEAST and (kind == "address" or kind.startswith(MENDED))
+        kind: share for kind, share in shares.items() if share < LEAST and not kind.startswith(OPEN)
     } == {}
+
+
+def test_nouns_without_a_swap():
+    """Each gendered noun has a swap, or stands in the list of those that stay with a reason."""
+    nouns = {row["word"].rstrip(".") for row in rows_of(LEXICON / "nouns.csv")}
+    assert nouns - swapper_of("resolved", "everyone").table.terms.keys() == UNSWAPPED.keys()

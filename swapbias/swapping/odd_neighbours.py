@@ -1,0 +1,49 @@
+"""Tell by the bytes beside a term whether its context must be read: many terms at once."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swapbias.swapping.folding import MASKS, SPACE, Ints, eights
+from swapbias.swapping.gendered import ADDRESS_SIGNS
+from swapbias.swapping.matches import Text
+from swapbias.swapping.rule_tables import word_list
+
+IS_ADDRESS_SIGN = np.isin(np.arange(256), [ord(sign) for sign in ADDRESS_SIGNS])
+"""Whether each byte is a sign that may make the term beside it part of an address, (256,)."""
+# Signs beside "he" where it may be the code of a language.
+_IS_LIST_SIGN = np.isin(np.arange(256), list(b",;:=([{\"'>"))
+
+
+def _packed(words: frozenset[str], length: int) -> NDArray[np.uint64]:
+    """Return the first bytes of words behind a blank, each packed in a number: compared with the text at once."""
+    starts = [f" {word} ".encode()[:length] for word in sorted(words)]
+    return np.array([int.from_bytes(start, "little") for start in starts], np.uint64)
+
+
+# The first bytes of words after which "He" is helium, and after which "he" is Spanish.
+_HELIUM = _packed(word_list("helium_words"), 4)
+_SPANISH = _packed(word_list("participles_after_he"), 6)
+
+
+def is_odd_he(text: Text, indices: Ints, is_capital: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Tell which "he" may be something else: "s/he", "He gas", "3-He", "he" of a list of languages, Spanish.
+
+    Args:
+        text: the rows and their terms.
+        indices: the matches that are "he", (n,).
+        is_capital: whether each is written "He", (n,).
+    """
+    signs = text.signs
+    start = text.matches.start[indices]
+    end = text.matches.end[indices]
+    previous = signs[start - 1]
+    following = signs[end]
+    before = np.where(previous == SPACE, signs[start - 2], previous)
+    behind = eights(text.buffer)[end]
+    is_last = end == text.offsets[text.rows[indices] + 1]
+    odd: NDArray[np.bool_] = (before == ord("/")) | (previous == ord(")"))
+    odd |= is_capital & np.isin(behind & MASKS[4], _HELIUM)
+    odd |= np.isin(behind & MASKS[6], _SPANISH)
+    odd |= _IS_LIST_SIGN[before] & (_IS_LIST_SIGN[following] | is_last)
+    odd |= (previous == ord("-")) | (following == ord("-")) | (following == ord("_"))
+    return odd
