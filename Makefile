@@ -67,7 +67,7 @@ test-oldest: links
 	$(PYTHON) -m venv --clear --without-pip $(VENV)-oldest
 	$(PIP) --python $(VENV)-oldest/bin/python install --no-compile --constraint constraints-oldest.txt $(LINKS)/*.whl $(CORE_ENV)
 	$(VENV)-oldest/bin/python $(TEST_CORE)
-	$(VENV)-oldest/bin/python -m pytest tests/hub/test_dataset_card.py -k occupation_sentiment
+	$(VENV)-oldest/bin/python -m pytest tests/hub/test_corpus_builder.py tests/hub/test_dataset_card.py -k "corpus_builder or occupation_sentiment or older_datasets"
 
 # Tasks of inspect_ai, whose libraries lie apart and before the others on the path: it takes older versions of two
 # of them than the rest is tested with. The checkout comes last: its egg-info would hide that swapbias is installed.
