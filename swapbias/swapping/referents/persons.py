@@ -155,6 +155,8 @@ class Persons:
                 counts[is_possessive & before_person] *= _OWN_PERSON_VOTES
             votes = np.bincount(rows[indices], weights=counts, minlength=len(sides))
             if wanted == TITLE:
+                indices = _without_addressees(block, indices)
+                votes = np.zeros(len(sides))
                 backwards = indices[::-1]  # so that the first of a row is written last
                 votes[rows[backwards]] = 2.0 * side[backwards] - 1
             sides = np.where((sides < 0) & (votes != 0), (votes > 0).astype(np.int64), sides)
@@ -270,6 +272,16 @@ class Persons:
     def _owner_of(self, person: Mention) -> int:
         """Return whose gender a pronoun shows that refers to this person."""
         return self._owner_of_kind.get(person.kind, OF_OTHER)
+
+
+def _without_addressees(block: Block, indices: Ints) -> Ints:
+    """Return titles without those of whom a letter is addressed to, where its row has others."""
+    addressed = byte_pattern("addressed")
+    is_other = np.array(
+        [not addressed.search(before) for *_, before, _ in block.around(indices, 16, 0)], dtype=bool
+    )
+    has_other = np.isin(block.rows[indices], block.rows[indices[is_other]])
+    return indices[is_other | ~has_other]
 
 
 def _is_doubtful(block: Block, of_patient: NDArray[np.bool_], last: Ints) -> NDArray[np.bool_]:
