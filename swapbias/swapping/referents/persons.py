@@ -238,6 +238,11 @@ class Persons:
             if is_of_both(pronoun_side, before, after):
                 owners[index] = OF_BOTH
                 continue
+            settled = _settled_owner(before, after)
+            if settled is not None:
+                owners[index] = settled
+                means_patient[number] = settled == OF_PATIENT
+                continue
             persons = mentions.between(low, start, pronoun_side, strange[pronoun_side])
             referents = _possible_referents(block, row, persons, before, low)
             if referents is None:
@@ -272,6 +277,22 @@ class Persons:
     def _owner_of(self, person: Mention) -> int:
         """Return whose gender a pronoun shows that refers to this person."""
         return self._owner_of_kind.get(person.kind, OF_OTHER)
+
+
+def _settled_owner(before: bytes, after: bytes) -> int | None:
+    """Return whose a pronoun is by its form alone: declared pronouns of another person, a relative's report.
+
+    "Dr. Kim (she/her)" and "Mom reports she's had a fever"; None where the form does not tell.
+    """
+    if byte_pattern("declared_after").match(after) and byte_pattern("declared_other").search(
+        before
+    ):
+        return OF_OTHER
+    if byte_pattern("reported_after").match(after) and byte_pattern("reported_before").search(
+        before
+    ):
+        return OF_PATIENT
+    return None
 
 
 def _without_addressees(block: Block, indices: Ints) -> Ints:

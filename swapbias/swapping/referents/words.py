@@ -132,10 +132,16 @@ def is_adult(head: bytes) -> bool:
     return bool(age and int(age.group(1)) >= _GROWN and not is_infant(head))
 
 
-_WORDS_OF_SIDE = ("he|his|him|himself|m|male|man|boy", "she|her|hers|herself|f|female|woman|girl")
+_WORDS_OF_SIDE = (
+    "he|his|him|himself|m|male|man|boy|mr|sir",
+    "she|her|hers|herself|f|female|woman|girl|mrs|ms|miss|madam|ma'am",
+)
 _OTHER_AFTER, _OTHER_BEFORE = (
     [re.compile(text.replace("SIDE", words).encode(), re.IGNORECASE) for words in _WORDS_OF_SIDE]
-    for text in (r"\s*(?:/|\bor\b)\s*\(?\s*(?:SIDE)\b", r"\b(?:SIDE)\s*(?:/|\bor\b)\s*$")
+    for text in (
+        r"\.?\s*(?:/|\bor\b)\s*\(?\s*(?:SIDE)\b",
+        r"\b(?:SIDE)\.?\s*(?:/|\bor\b)\s*$",
+    )
 )
 
 
