@@ -156,9 +156,9 @@ class Persons:
             votes = np.bincount(rows[indices], weights=counts, minlength=len(sides))
             if wanted == TITLE:
                 indices = _without_addressees(block, indices)
-                votes = np.zeros(len(sides))
+                votes = np.zeros_like(votes)
                 backwards = indices[::-1]  # so that the first of a row is written last
-                votes[rows[backwards]] = 2.0 * side[backwards] - 1
+                votes[rows[backwards]] = 2 * side[backwards] - 1
             sides = np.where((sides < 0) & (votes != 0), (votes > 0).astype(np.int64), sides)
         return sides
 
