@@ -366,7 +366,7 @@ def _margin_comment(rows: "Sequence[findings.Finding]") -> str:
     margins = {numbers.format_margin(finding) for finding in with_margin}
     if len(margins) != 1:
         return ""
-    return f"  # no gap above {margins.pop()}"
+    return f"  # tests whether the gap is below {margins.pop()}"
 
 
 def _show_several(several: "runs.Several") -> None:

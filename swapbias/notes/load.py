@@ -83,6 +83,8 @@ def kind_of_folder(folder: "str | PathLike[str]") -> str:
         )
     if own_files(folder):
         return OWN
+    if not folder.exists():
+        raise UsageError(f"{folder} does not exist. Give the file or folder of your notes.")
     raise UsageError(
         f"{folder}: no clinical notes. Looked for NOTEEVENTS.csv and PATIENTS.csv (MIMIC-III), discharge.csv "
         f"(MIMIC-IV-Note), a file ending in {listed(SUFFIXES)}, or train and test files of that kind. "

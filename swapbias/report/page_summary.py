@@ -10,7 +10,7 @@ from swapbias.measures import MEASURES
 from swapbias.report.charts import Chart, Row
 from swapbias.report.claims import verdict_word
 from swapbias.report.finding_charts import axis_of, dot_of, has_several_models
-from swapbias.report.finding_names import row_name
+from swapbias.report.finding_names import join_groups, row_name
 from swapbias.report.numbers import (
     finding_format,
     format_interval,
@@ -83,6 +83,8 @@ def _chart(
 def _row(finding: Finding, *, several_models: bool) -> Row:
     """Return the row of one result."""
     name = row_name(finding)
+    if finding.measure == "gap_difference":
+        name = f"{join_groups(finding)}: {name}"
     if several_models:
         name = f"{finding.model_id}: {name}"
     dots = [dot_of(finding)] if has_place(finding) else []

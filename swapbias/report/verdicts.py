@@ -385,8 +385,8 @@ def describe_chance_of_gap(rows: Sequence[Finding]) -> str:
     models = {model for _, model in judged}
     subject = "study and model" if len(models) > 1 else "study"
     return (
-        f"Each {subject} is judged alone. Where nothing differs, up to {chance:.0f} of 100 runs "
-        f"of {count} show a gap somewhere."
+        f"Each {subject} is judged alone. Of 100 runs of {count} unbiased ones, up to {chance:.0f} "
+        f"show at least one gap by chance."
     )
 
 

@@ -345,7 +345,7 @@ def test_report_is_named_last(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip().splitlines()[-2:] == [
         f"Report  {tmp_path}/run/report.html",
-        f"Next    swapbias check {tmp_path}/run  # no gap above 5 points",
+        f"Next    swapbias check {tmp_path}/run  # tests whether the gap is below 5 points",
     ]
     assert "occupation_sentiment:control, " in done.stdout
     items = pq.read_table(tmp_path / "run/items/occupation_sentiment.parquet")

@@ -453,7 +453,7 @@ def test_published_words_by_hand(tmp_path, quiet):
             {"studies": ("gendered_stigma",), "options": (NoteOptions(plausible=True),)},
             "read by phenotype_fairness",
         ),
-        ({"options": (NoteOptions(data="nowhere"),)}, "no clinical notes"),
+        ({"options": (NoteOptions(data="nowhere"),)}, "nowhere does not exist"),
         ({"options": (NoteOptions(embeddings=("nowhere.bin",)),)}, "nowhere.bin"),
         ({"options": (NoteOptions(classifier="forest"),)}, "forest"),
         (
