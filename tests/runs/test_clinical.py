@@ -705,7 +705,7 @@ def test_streamed_notes(tmp_path, monkeypatch):
     folder.mkdir()
     mimic.write_mimic3(folder, notes=500, annotated=False)
     monkeypatch.setattr("swapbias.hub.datasets.SHARD_BYTES", 200_000)
-    monkeypatch.setattr("swapbias.hub.datasets.GROUP", 37)
+    monkeypatch.setattr("swapbias.hub.corpus_builder._GROUP", 37)
     built = {
         one.config: one
         for one in building.build(local_corpus("clinical_notes", folder), tmp_path / "built")

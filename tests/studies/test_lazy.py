@@ -54,7 +54,7 @@ def test_lists_import_no_builder():
 
 
 def test_command_imports_one_builder(tmp_path):
-    """Every command on one study imports the builder of that study alone."""
+    """Every command on one study imports the builder and the helpers of that study alone."""
     pytest.importorskip("torch", reason="needs the extra models")
     audited = str(tmp_path / "run")
     again = str(tmp_path / "again")
@@ -79,8 +79,9 @@ def test_command_imports_one_builder(tmp_path):
         "HF_HOME": str(tmp_path / "hf"),
     }
     found = builders_imported_by(*steps, **offline)
+    of_the_study = ["_occupation_sentiment_tables", "_paper_lines", "occupation_sentiment"]
     assert [brought for _, brought, _ in found] == [
-        ["occupation_sentiment"],
+        of_the_study,  # its builder, and the lines of its paper's tables
         *[[]] * (len(steps) - 1),
     ], found
     assert {code for code, *_ in found} <= {0, 1, 3}, [one for one in found if one[0] == 2]
