@@ -26,7 +26,6 @@ UNDONE_CARDS = {
     "clinical_swaps",
     "gender_lexicon",
     "gendered_stigma",
-    "phenotype_fairness",
     "social_distance",
     "stigma_vignettes",
 }
