@@ -325,7 +325,9 @@ def _spellings(term: str) -> Iterator[bytes]:
     """Yield a term in lower case with either apostrophe, and beyond ASCII in every case and form."""
     cases = {term.lower()} if term.isascii() else {term.lower(), term.title(), term.upper()}
     cases |= {case.replace("'", "’") for case in cases}
-    forms = {unicodedata.normalize(form, case) for case in cases for form in ("NFC", "NFD")}
+    forms = {case for case in cases if case.isascii()}
+    for case in cases - forms:
+        forms |= {unicodedata.normalize(form, case) for form in ("NFC", "NFD")}
     for spelling in sorted(forms):
         yield spelling.encode().translate(_LOWER)
 

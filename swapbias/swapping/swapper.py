@@ -129,6 +129,12 @@ class Swapped:
         )
 
 
+@cache
+def _matcher_of(spellings: tuple[str, ...]) -> Matcher:
+    """Return what finds these spellings; swappers of one table share it."""
+    return Matcher(spellings, beside_digits=DEMOGRAPHIC | GLUED | {"g"})
+
+
 class Swapper:
     """Swaps or neutralises gendered terms in running text.
 
@@ -196,7 +202,7 @@ class Swapper:
             COUNTED_BIRTHS[name][0] if number in self._births else name
             for number, name in enumerate(self._names)
         ]
-        self._matcher = Matcher(spellings, beside_digits=DEMOGRAPHIC | GLUED | {"g"})
+        self._matcher = _matcher_of(tuple(spellings))
         self._deciders = {mode: Decider(self.table, mode) for mode in MODES}
 
     def _names_to_find(self) -> list[str]:
