@@ -34,6 +34,8 @@ def geometric_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding
     within, against = experiment.compares.contrast or ("", "")
     if context.random(rows)[1] != plural:
         return
+    if rows["score"].nunique() < 2:  # a ratio of 1 would say that there is no stereotype
+        return
     pairs = pair_gaps(context, rows)
     levels = pairs.groupby([factor, subset], sort=False)["gap"].agg(["mean", "count", "size"])
     levels = levels[levels["count"] > 0].reset_index()

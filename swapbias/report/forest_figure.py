@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from swapbias.findings import Finding, experiment_of
-from swapbias.measures import MEASURES
+from swapbias.measures import MEASURES, is_comparison
 from swapbias.report.charts import LOOKS, STYLE
 from swapbias.report.figure_text import add_legend, wrap_text
 from swapbias.report.finding_names import (
@@ -180,7 +180,7 @@ def _findings_by_line(rows: Sequence[Finding]) -> Mapping[str, list[Finding]]:
 
 def _is_plain(gap: Finding) -> bool:
     """Return whether a gap is a difference of scores of two groups, or of two such gaps."""
-    return bool(gap.group or gap.measure in ("paired_gap", "group_gap", "gap_difference"))
+    return bool(gap.group or is_comparison(gap.measure) or gap.measure == "gap_difference")
 
 
 def _line_name(finding: Finding) -> str:

@@ -182,7 +182,11 @@ class Swapper:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Prepare anew from what decides."""
-        vars(self).update({name: value for name, value in state.items() if name != "sha256"})
+        self.table = state["table"]
+        self.table_name = state["table_name"]
+        self.whose = state["whose"]
+        self.spouses = state["spouses"]
+        self.resolver = state["resolver"]
         self._prepare()
 
     def _prepare(self) -> None:

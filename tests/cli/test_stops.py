@@ -164,8 +164,8 @@ def test_stopped_build(tmp_path, monkeypatch):
             ("share", "RUN", "--results", "me/r"),
             "What is on the Hub stays",
         ),
-        ("swapbias.runs.write_figures", ("figures", "RUN"), "The same command"),
-        ("swapbias.runs.read_run", ("compare", "RUN", "RUN"), "The same command"),
+        ("swapbias.runs.write_figures", ("figures", "RUN"), "Run the same command"),
+        ("swapbias.runs.read_run", ("compare", "RUN", "RUN"), "Run the same command"),
     ],
     ids=["share", "figures", "compare"],
 )

@@ -80,7 +80,7 @@ KINDS = {
         "--batch-size",
         "3",
     ),
-    "attitude": ("bert", "--study", "social_distance:attitude", *SMALL),
+    "attitude": ("bert", "--study", "social_distance:attitude", "--limit", "48", "--no-wordings"),
     "causal": ("gpt", "--study", "gest:causal", *SMALL),
     "classifier": (
         "labels",

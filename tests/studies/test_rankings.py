@@ -125,7 +125,7 @@ def test_planted_preference(folder, weight, planted):
         ),
         (
             lambda one: shutil.copy(one / "names.csv", one / "prompts.csv"),
-            "expected one. Add or remove one",
+            "expected one of templates.csv, prompts.csv and cvs.csv next to it. Add or remove one",
         ),
         (
             lambda one: (one / "names.csv").write_text(
