@@ -65,7 +65,7 @@ def summary_tables(compared: ComparedContent, places: Sequence[str]) -> list[Cha
 
 
 def _unit_of(quantities: Sequence[Quantity]) -> str:
-    """Return the unit of the first value of a question that has a address on a scale."""
+    """Return the unit of the first value of a question that can be drawn on a scale."""
     rows = [finding for quantity in quantities for finding in quantity.known]
     on_scale = [finding for finding in rows if has_place(finding)]
     return finding_format((on_scale or rows)[0]).unit
@@ -137,7 +137,7 @@ def _what_is_compared(finding: Finding) -> str:
 
 
 def _is_drawn(finding: Finding, unit: str) -> bool:
-    """Return whether the value of a finding has a address on the scale of a unit."""
+    """Return whether the value of a finding can be drawn on the scale of a unit."""
     return has_place(finding) and finding_format(finding).unit == unit
 
 
