@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
+from swapbias.files import as_csv
 from swapbias.report.charts import Axis
 from swapbias.report.finding_charts import FOLDED_AFTER
 from swapbias.report.finding_names import group_name
@@ -124,7 +125,7 @@ def _draw(gaps: PairGaps, title: str, stem: str) -> PairPictures:
     ]
     csv_file = ""
     if len(gaps.pairs) <= _MOST_PAIRS:
-        csv_file = _data_address("text/csv", table_of_pairs(gaps).to_csv(index=False))
+        csv_file = _data_address("text/csv", as_csv(table_of_pairs(gaps)))
     return PairPictures(
         title,
         gaps,
@@ -217,10 +218,12 @@ def _picture(kind: str, title: str, file_name: str, values: Mapping[str, Any]) -
     common = {**values, "title": title, "format_number": format_number}
     svg = Markup(template.render(**common, standalone=False))
     file = template.render(**common, standalone=True)
-    return Picture(title, svg, _data_address("image/svg+xml", file), file_name)
+    return Picture(
+        title, svg, _data_address("image/svg+xml", file.encode(errors="replace")), file_name
+    )
 
 
-def _data_address(media_type: str, text: str) -> str:
-    """Return a text as an address of data."""
-    encoded = base64.b64encode(text.encode("utf-8", errors="replace")).decode()
+def _data_address(media_type: str, content: bytes) -> str:
+    """Return a file as an address of data."""
+    encoded = base64.b64encode(content).decode()
     return f"data:{media_type};charset=utf-8;base64,{encoded}"

@@ -88,6 +88,16 @@ def test_table_of_pairs_is_downloaded(experiment):
     assert table["template"].tolist() == ["is", "is", "met", "met"]
 
 
+def test_table_of_pairs_has_no_formula(experiment):
+    """A template that a spreadsheet would compute is a text in the CSV."""
+    gaps = {("=1+1", "nurse"): 10, ("=1+1", "cook"): 20, ("met", "nurse"): -4}
+    (drawn,) = pair_pictures.pictures_of_pairs(experiment, rows_of_pairs(gaps), "here")
+    content = base64.b64decode(drawn.csv_file.partition("base64,")[2]).decode()
+    table = pd.read_csv(io.StringIO(content))
+    assert table["template"].tolist() == ["'=1+1", "'=1+1", "met"]
+    assert table["pair_id"].tolist() == ["'=1+1/nurse", "'=1+1/cook", "met/nurse"]
+
+
 def test_equal_gaps_have_no_picture(experiment):
     """Where all pairs have the same gap, nothing is drawn."""
     same = dict.fromkeys(GAPS, 3)
