@@ -3,12 +3,14 @@
 import base64
 import io
 import re
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
 
 from swapbias.report import pair_gaps, pair_pictures, template_text
+from swapbias.report.page_template import load_template
 from swapbias.studies import load_study
 
 
@@ -86,6 +88,15 @@ def test_table_of_pairs_is_downloaded(experiment):
     table = pd.read_csv(io.StringIO(content)).set_index("pair_id")
     assert table.loc["is/cook", ["women", "men", "women minus men"]].tolist() == [70, 50, 20]
     assert table["template"].tolist() == ["is", "is", "met", "met"]
+
+
+def test_headings_keep_capitals(experiment):
+    """A heading begins with a capital, and the capitals of a group's name stay."""
+    (drawn,) = pair_pictures.pictures_of_pairs(experiment, rows_of_pairs(GAPS), "here")
+    drawn = replace(drawn, scatter=replace(drawn.scatter, title="texts with HIV against AIDS"))
+    template = load_template("pair_pictures.html.j2").module
+    page = template.pair_pictures({"pictures": [drawn], "place": "here"})
+    assert "<summary>Texts with HIV against AIDS" in page
 
 
 def test_table_of_pairs_has_no_formula(experiment):
