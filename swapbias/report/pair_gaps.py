@@ -9,7 +9,7 @@ import pandas as pd
 
 from swapbias.report import template_text
 from swapbias.report.finding_names import group_name, plain_words, value_name
-from swapbias.report.numbers import NumberFormat, unit_format
+from swapbias.report.numbers import NumberFormat, format_number, unit_format
 from swapbias.studies import PLACEBO, Experiment
 
 _LEFT_OUT = (
@@ -52,6 +52,14 @@ class PairGaps:
     def written(self) -> NumberFormat:
         """Return the way to write a gap; the numbers of the pairs are scaled by it already."""
         return unit_format(self.contrast.compares.unit)
+
+    def mean_of(self, level: "Level") -> str:
+        """Return the mean gap of a level as the page writes it.
+
+        Args:
+            level: a level of a random factor of these pairs.
+        """
+        return format_number(level.mean, signed=self.written.signed, digits=self.written.digits)
 
     def level_name(self, column: str, level: str) -> str:
         """Return the name of a level: of a template its text, where its texts share words.

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from swapbias.files import as_csv
 from swapbias.report.charts import Axis
 from swapbias.report.finding_charts import FOLDED_AFTER
-from swapbias.report.finding_names import group_name
+from swapbias.report.finding_names import group_name, safe_line
 from swapbias.report.numbers import format_number
 from swapbias.report.page_template import load_template
 from swapbias.report.pair_gaps import (
@@ -150,8 +150,8 @@ def draw_distribution(
     axis = Axis.over(gaps.pairs["gap"])
     rows = []
     for level in levels:
-        words = f"mean {gaps.written(level.mean / gaps.written.factor)}, n {len(level.gaps)}"
-        row = {"name": _short(level.name), "words": words, "mean": level.mean}
+        words = f"mean {gaps.mean_of(level)}, n {len(level.gaps)}"
+        row = {"name": safe_line(level.name, _LONGEST_NAME), "words": words, "mean": level.mean}
         rows.append({**row, "bars": _bars(level.gaps, axis)})
     unit = gaps.written.unit
     label = ", ".join(filter(None, [gaps.subtraction, unit]))
@@ -203,13 +203,6 @@ def draw_scatter(gaps: PairGaps, file_name: str) -> Picture:
     labels = [", ".join(filter(None, [group, unit])) for group in (second, first)]
     values = {"dots": dots, "axis": axis, "labels": labels}
     return _picture("scatter", f"{first} against {second}", file_name, values)
-
-
-def _short(name: str) -> str:
-    """Return a name that fits a picture."""
-    if len(name) <= _LONGEST_NAME:
-        return name
-    return f"{name[: _LONGEST_NAME - 1].rstrip()}…"
 
 
 def _picture(kind: str, title: str, file_name: str, values: Mapping[str, Any]) -> Picture:
