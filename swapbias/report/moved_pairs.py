@@ -9,11 +9,11 @@ from markupsafe import Markup
 from swapbias.report.finding_names import group_name
 from swapbias.report.numbers import unit_format
 from swapbias.report.page_pairs import mark_differences
+from swapbias.report.scored_pairs import EQUAL, scored_pairs
 from swapbias.studies import Experiment
 
 MOST_MOVED = 10
 """Pairs that are shown."""
-_EQUAL = 1e-9  # gaps that differ by less are the same
 _PROMPTS = ["pair_id", "text_first", "text_second"]  # the same in both models
 
 
@@ -60,28 +60,12 @@ def largest_moves(
     """
     moved: list[MovedPair] = []
     for contrast in experiment.gaps:
-        gaps = {model: _gaps_of_pairs(contrast, rows) for model, rows in rows_by_model.items()}
+        gaps = {model: scored_pairs(contrast, rows) for model, rows in rows_by_model.items()}
         for model in gaps:
             if model != reference:
                 moved += _moves(contrast, gaps[model], gaps[reference], model)
     moved.sort(key=lambda pair: -abs(pair.difference))
     return moved[:MOST_MOVED]
-
-
-def _gaps_of_pairs(contrast: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return pair, both texts and gap of the pairs of two groups, both of which have a score."""
-    sides = [contrast.compares.group, contrast.compares.reference]
-    rows = rows[rows["group"].isin(sides)]
-    by_side = rows.groupby(["pair_id", "group"], sort=False)
-    scores = by_side["score"].mean().unstack().reindex(columns=sides).dropna()
-    texts = by_side["text"].first().unstack().reindex(index=scores.index, columns=sides)
-    first, second = sides
-    columns = {
-        "text_first": texts[first],
-        "text_second": texts[second],
-        "gap": scores[first] - scores[second],
-    }
-    return pd.DataFrame(columns).rename_axis("pair_id").reset_index()
 
 
 def _moves(
@@ -90,7 +74,7 @@ def _moves(
     """Return the pairs of a contrast that moved most between a model and the reference."""
     both = gaps.merge(reference_gaps, on=_PROMPTS, suffixes=("", "_reference"))
     both["difference"] = both["gap"] - both["gap_reference"]
-    both = both[both["difference"].abs() > _EQUAL]
+    both = both[both["difference"].abs() > EQUAL]
     both = both.sort_values("difference", key=lambda column: -column.abs(), kind="stable")
     compares = contrast.compares
     written = unit_format(compares.unit)

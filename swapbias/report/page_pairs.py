@@ -6,6 +6,7 @@ import math
 import re
 import zlib
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import pandas as pd
@@ -18,6 +19,7 @@ from swapbias.report.finding_names import group_name, plain_words
 from swapbias.report.meanings import levels_unit
 from swapbias.report.numbers import unit_format
 from swapbias.report.page_template import anchor, mark_unseen
+from swapbias.report.scored_pairs import EQUAL, scored_pairs
 from swapbias.studies import PLACEBO, Experiment, load_study
 
 EXAMPLES = 4
@@ -26,7 +28,6 @@ MOST_BYTES = 20_000_000
 """Most bytes of compressed scored prompts in one page."""
 _FIELDS = ("model_id", "construct", "label", "condition", "template", "wording")  # of the search
 _MOST_TOKENS = 8  # of a prompt
-_EQUAL = 1e-9  # gaps that differ by less are the same
 _WORD_OR_MASK = re.compile(r"(<mask>|\[MASK\]|\w+)")
 _WORD = re.compile(r"\w+")
 
@@ -48,23 +49,28 @@ def in_unit_of_scores(study: str, experiment: Experiment, rows: Sequence[Finding
 
 
 def extreme_pairs(experiment: Experiment, items: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the pairs with the lowest and the highest gap of any contrast.
+    """Return the pairs with the lowest and the highest gap of any model and contrast.
 
     Args:
         experiment: the experiment in the unit of the scores.
         items: its scored rows.
 
     Returns:
-        Marked texts, scores and gap of each pair, without those whose gap is written as zero; none of notes, which
-        are long, or where no pair stands out.
+        Model, marked texts, scores and gap of each pair, without those whose gap is written as zero; none of notes,
+        which are long, or where no pair stands out.
     """
     if {*experiment.shows.rates} - {geometric_means.GEOMETRIC} or not experiment.is_paired:
         return []
     pairs: list[dict[str, Any]] = []
-    for contrast in experiment.gaps:
-        pairs += _pairs_of_contrast(contrast, items)
+    for (model_id, rows), contrast in product(
+        items.groupby("model_id", sort=False), experiment.gaps
+    ):
+        compares = contrast.compares
+        groups = [group_name(contrast, group) for group in (compares.group, compares.reference)]
+        of_all = {"model": str(model_id), "compared": " minus ".join(groups)}
+        pairs += [{**of_all, **pair} for pair in scored_pairs(contrast, rows).to_dict("records")]
     pairs.sort(key=lambda pair: pair["gap"])
-    if not pairs or pairs[-1]["gap"] - pairs[0]["gap"] < _EQUAL:
+    if not pairs or pairs[-1]["gap"] - pairs[0]["gap"] < EQUAL:
         return []
     if len(pairs) > 2 * EXAMPLES:
         pairs = pairs[:EXAMPLES] + pairs[-EXAMPLES:]
@@ -75,38 +81,16 @@ def extreme_pairs(experiment: Experiment, items: pd.DataFrame) -> list[dict[str,
     for pair in pairs:
         if write_gap(pair["gap"]) == no_gap:
             continue
-        groups = [group_name(experiment, group) for group in pair["groups"]]
         examples.append(
             {
-                "texts": mark_differences(pair["texts"]),
-                "compared": " minus ".join(groups),
-                "levels": [write_level(score) for score in pair["scores"]],
+                "model": pair["model"],
+                "compared": pair["compared"],
+                "texts": mark_differences((pair["text_first"], pair["text_second"])),
+                "levels": [write_level(pair[side]) for side in ("first", "second")],
                 "gap": write_gap(pair["gap"]),
             }
         )
     return examples
-
-
-def _pairs_of_contrast(contrast: Experiment, items: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the pairs of two groups: texts and scores of each side, and the gap."""
-    groups = [contrast.compares.group, contrast.compares.reference]
-    rows = items[items["group"].isin(groups)]
-    if not {*groups} <= {*rows["group"]}:
-        return []
-    sides = ["pair_id", "group"]
-    scores = rows.groupby(sides, sort=False)["score"].mean().unstack()[groups].dropna()
-    texts = rows.drop_duplicates(sides).set_index(sides)["text"]
-    pairs = []
-    for pair_id, (first, second) in zip(scores.index, scores.to_numpy().tolist(), strict=True):
-        pairs.append(
-            {
-                "groups": groups,
-                "texts": [texts[pair_id, group] for group in groups],
-                "scores": [first, second],
-                "gap": first - second,
-            }
-        )
-    return pairs
 
 
 def mark_differences(texts: Sequence[str]) -> list[Markup]:

@@ -10,6 +10,7 @@ import pandas as pd
 from swapbias.report import template_text
 from swapbias.report.finding_names import group_name, plain_words, value_name
 from swapbias.report.numbers import NumberFormat, format_number, unit_format
+from swapbias.report.scored_pairs import scored_pairs
 from swapbias.studies import PLACEBO, Experiment
 
 _LEFT_OUT = (
@@ -112,15 +113,13 @@ def _pairs_of_contrast(contrast: Experiment, rows: pd.DataFrame, model_id: str) 
     compares = contrast.compares
     sides = [compares.group, compares.reference]
     rows = rows[rows["group"].isin(sides)]
-    scores = rows.groupby(["pair_id", "group"], sort=False)["score"].mean().unstack()
-    scores = scores.reindex(columns=sides).dropna()
+    scores = scored_pairs(contrast, rows)
     written = unit_format(compares.unit)
     levels = unit_format(compares.unit, signed=False)
     pairs = pd.DataFrame(index=scores.index)
-    pairs["first"] = [levels.scaled(score) for score in scores[compares.group]]
-    pairs["second"] = [levels.scaled(score) for score in scores[compares.reference]]
-    gaps = scores[compares.group] - scores[compares.reference]
-    pairs["gap"] = [written.scaled(gap) for gap in gaps]
+    pairs["first"] = scores["first"].map(levels.scaled)
+    pairs["second"] = scores["second"].map(levels.scaled)
+    pairs["gap"] = scores["gap"].map(written.scaled)
     factors = {
         column: name
         for column, name in contrast.design.random.items()

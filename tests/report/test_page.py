@@ -273,6 +273,17 @@ def test_pairs_of_every_contrast(page_of_several_groups):
     assert heads[:5] == ["sentence", "groups", "first", "second", "gap"]
 
 
+def test_pairs_of_several_models(rows, page_findings):
+    """In a run of several models each of the pairs that differ most has its model."""
+    all_rows = pd.concat([rows, rows.assign(model_id="second", score=1 - rows["score"])])
+    all_findings = [*page_findings, *(replace(row, model_id="second") for row in page_findings)]
+    page = render(manifest(), all_findings, {"gendered_stigma": all_rows}, pd.DataFrame())
+    table = page.partition("Pairs that differ most</h3>")[2].partition("</table>")[0]
+    heads = re.findall(r'<th scope="col"[^>]*>([^<]*)</th>', table)
+    assert heads == ["sentence", "model", "women", "men", "gap"]
+    assert table.count("<td>second</td>") == 4  # of eight: its gaps are above zero
+
+
 def test_pair_browser(browser, page_of_several_groups):
     """The pair browser has the gaps of every contrast and marks what differs."""
     place = "prompts.classifier"

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 
-from swapbias.report import pair_gaps, pair_pictures, template_text
+from swapbias.report import page_pairs, pair_gaps, pair_pictures, template_text
 from swapbias.report.page_template import load_template
 from swapbias.studies import load_study
 
@@ -56,6 +56,15 @@ def test_pairs_by_level(experiment):
         "template": "noun pairs",
         "condition": "professions",
     }
+
+
+def test_extreme_pairs_of_two_models(experiment):
+    """A pair is of one model: gaps of two models that cancel each other are both shown, with their model."""
+    other_gaps = {names: -gap for names, gap in GAPS.items()}
+    both = [rows_of_pairs(GAPS), rows_of_pairs(other_gaps).assign(model_id="other")]
+    examples = page_pairs.extreme_pairs(experiment, pd.concat(both))
+    ends = [(pair["model"], pair["levels"], pair["gap"]) for pair in (examples[0], examples[-1])]
+    assert ends == [("other", ["30.0", "50.0"], "−20.0"), ("toy", ["70.0", "50.0"], "+20.0")]
 
 
 def test_shared_words_of_a_template():
