@@ -23,6 +23,7 @@ from swapbias.report.pair_gaps import (
     pairs_of_models,
     table_of_pairs,
 )
+from swapbias.report.scored_pairs import EQUAL
 from swapbias.studies import Experiment
 
 _BINS = 48  # of a histogram
@@ -94,7 +95,7 @@ def pictures_of_pairs(
     several_contrasts = len(experiment.gaps) > 1
     drawn = []
     for index, gaps in enumerate(by_model):
-        if gaps.pairs["gap"].nunique() < 2:
+        if gaps.pairs["gap"].max() - gaps.pairs["gap"].min() < EQUAL:
             continue
         names = [gaps.model_id] if several_models else []
         if several_contrasts:

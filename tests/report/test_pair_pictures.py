@@ -124,6 +124,15 @@ def test_equal_gaps_have_no_picture(experiment):
     assert pair_pictures.pictures_of_pairs(experiment, rows_of_pairs(same), "here") == []
 
 
+def test_gaps_equal_but_for_rounding(experiment):
+    """Gaps that differ by the rounding of their scores alone have no picture."""
+    rows = rows_of_pairs(dict.fromkeys(GAPS, 3))
+    rows["score"] += rows["condition"].map({"nurse": -0.4, "cook": 0.2})
+    (gaps,) = pair_gaps.pairs_of_models(experiment, rows)
+    assert gaps.pairs["gap"].nunique() > 1
+    assert pair_pictures.pictures_of_pairs(experiment, rows, "here") == []
+
+
 def test_texts_in_pictures_are_escaped():
     """A name of a level that looks like HTML stays a text."""
     (experiment, *_) = load_study("gendered_stigma").experiments
