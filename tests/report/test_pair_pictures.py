@@ -126,8 +126,7 @@ def test_equal_gaps_have_no_picture(experiment):
 
 def test_gaps_equal_but_for_rounding(experiment):
     """Gaps that differ by the rounding of their scores alone have no picture."""
-    rows = rows_of_pairs(dict.fromkeys(GAPS, 3))
-    rows["score"] += rows["condition"].map({"nurse": -0.4, "cook": 0.2})
+    rows = rows_of_pairs({**dict.fromkeys(GAPS, 3), ("met", "cook"): 3 + 1e-11})
     (gaps,) = pair_gaps.pairs_of_models(experiment, rows)
     assert gaps.pairs["gap"].nunique() > 1
     assert pair_pictures.pictures_of_pairs(experiment, rows, "here") == []
