@@ -26,12 +26,18 @@ from swapbias.findings import (
 from swapbias.measures import MEASURES, Unit
 from swapbias.models.chat import scoring_in_words
 from swapbias.privacy import is_credentialed, public_model, writing
-from swapbias.report import ComparedModel, ComparisonPage, Quantity, render_comparison, safe_line
+from swapbias.report import (
+    ComparedModel,
+    ComparisonPage,
+    Quantity,
+    compared_models,
+    render_comparison,
+    safe_line,
+)
 from swapbias.runs.results import Results, corpora_read, read_run
 from swapbias.runs.run import REPORT, Run
 from swapbias.studies import load_study
 
-_MOST_WITH_TEXTS = 5  # models whose pairs are compared by their texts
 _TABLE = (
     "study", "experiment", "subset", "measure", "contrast", "unit", "unit_low", "unit_high",
 )  # fmt: skip
@@ -423,7 +429,7 @@ def _scored_rows(
 
 def _keeps_texts(model: ComparedModel, columns: Columns) -> bool:
     """Return whether texts of a model's rows may be shown, and are few enough to be held in memory."""
-    return len(columns) <= _MOST_WITH_TEXTS and not _holds_credentialed(model)
+    return len(columns) <= compared_models.MOST_DRAWN and not _holds_credentialed(model)
 
 
 def _rows_of_model(frame: pd.DataFrame, model_id: str) -> pd.DataFrame:
