@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from swapbias.findings import Finding
+from swapbias.findings import Finding, experiment_of
 from swapbias.report.moved_pairs import MovedPair, largest_moves
 from swapbias.report.page_pairs import in_unit_of_scores, shows_pairs
-from swapbias.studies import load_study
+from swapbias.studies import Experiment
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,24 +93,24 @@ class ComparedContent:
             scored: scored rows by study and model; those without texts are left out, as are notes.
         """
         moved = {}
-        for study, name in self.questions:
+        for (study, name), quantities in self.questions.items():
+            experiment = experiment_of(quantities[0].known[0])
+            if experiment is None or not experiment.is_paired or not shows_pairs(experiment):
+                continue
             rows_by_model = {
                 model: rows[rows["experiment"] == name]
                 for model, rows in scored.get(study, {}).items()
                 if "text" in rows
             }
-            pairs = self._moved_of_question(study, name, rows_by_model)
+            pairs = self._moved_of_question(study, experiment, rows_by_model)
             if pairs:
                 moved[study, name] = pairs
         return replace(self, moved=moved)
 
     def _moved_of_question(
-        self, study: str, name: str, rows_by_model: Mapping[str, "pd.DataFrame"]
+        self, study: str, experiment: Experiment, rows_by_model: Mapping[str, "pd.DataFrame"]
     ) -> list[MovedPair]:
         """Return the pairs of one question that moved most; none of models whose scores have another unit."""
-        (experiment, *_) = (entry for entry in load_study(study).experiments if entry.name == name)
-        if not experiment.is_paired or not shows_pairs(experiment):
-            return []
         in_units = {
             model.name: in_unit_of_scores(study, experiment, model.found)
             for model in self.models

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from swapbias import __version__
-from swapbias.findings import Finding, terms
+from swapbias.findings import Finding, experiment_of, terms
 from swapbias.privacy import public_manifest
 from swapbias.report.charts import Chart
 from swapbias.report.compared_models import MOST_DRAWN, ComparedContent, Quantity
@@ -22,7 +22,6 @@ from swapbias.report.verdicts import (
     state_verdict,
     summarize_models,
 )
-from swapbias.studies import load_study
 
 NOT_TESTED = "No difference of models is tested here."
 NO_RANKING = (
@@ -128,17 +127,14 @@ def _section(
 ) -> dict[str, Any]:
     """Return everything about one question: sentences, levels of all models, the pairs that moved."""
     first = quantities[0].known[0]
-    experiments = [entry for entry in load_study(study).experiments if entry.name == name]
+    experiment = experiment_of(first)
     charts: list[Chart] = []
     moved = compared.moved.get((study, name), ())
-    question = name
-    if experiments:
-        question = experiments[0].question
-        if len(compared.models) <= MOST_DRAWN:
-            charts = [*detail_charts(compared, experiments[0], study)]
+    if experiment and len(compared.models) <= MOST_DRAWN:
+        charts = [*detail_charts(compared, experiment, study)]
     return {
         "place": anchor(study, name),
-        "question": question,
+        "question": experiment.question if experiment else name,
         "verdicts": [*_verdicts(compared, quantities)],
         "notes": [quantity.note for quantity in quantities if quantity.note],
         "effects": _effects(compared, study, name),

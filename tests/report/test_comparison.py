@@ -399,3 +399,18 @@ def test_pairs_of_other_texts_do_not_move():
     assert moved_page(first, second.assign(text="other")).moved == {}
     assert moved_page(first, second.drop(columns="text")).moved == {}
     assert moved_page(first, first).moved == {}
+
+
+def test_question_that_is_no_longer_asked():
+    """A question of earlier runs that this version does not have is compared by its findings alone."""
+    compared = comparison_of(["a", "b"])
+    quantities = [
+        replace(quantity, found=tuple(replace(row, experiment="rq9") for row in quantity.found))
+        for quantity in compared.quantities
+    ]
+    rows = pair_rows("a", [0.1, 0.2]).assign(experiment="rq9")
+    earlier = replace(compared, quantities=quantities).with_moved_pairs(
+        {"gendered_stigma": {"a": rows, "b": rows.assign(score=0.3)}}
+    )
+    assert earlier.moved == {}
+    assert "<h3>rq9</h3>" in render_comparison(earlier)
