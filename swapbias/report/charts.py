@@ -166,14 +166,15 @@ def look(group: int | None) -> tuple[str, str]:
     return f"g{group % _COLOURS}", _SHAPES[group % len(_SHAPES)]
 
 
-def value_above_interval(finding: Finding) -> Markup:
+def value_above_interval(finding: Finding, *, in_own_unit: bool = False) -> Markup:
     """Write a value with its 95 % interval below it in small letters, and its bounds if answers are missing.
 
     Args:
         finding: a finding of any measure.
+        in_own_unit: write them in the unit of the scores.
     """
-    written = finding_format(finding)
-    lines = [format_interval(finding)]
+    written = finding_format(finding, in_own_unit=in_own_unit)
+    lines = [format_interval(finding, in_own_unit=in_own_unit)]
     if lines == ["–"]:
         lines = []
     if finding.measure == "mean" and finding.bounds:

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from markupsafe import Markup
 
-from swapbias.findings import Finding, experiment_of
+from swapbias.findings import Finding
 from swapbias.measures import MEASURES
-from swapbias.report.charts import Chart, Row
+from swapbias.report.charts import Chart, Row, value_above_interval
 from swapbias.report.compared_models import ComparedContent, Quantity
 from swapbias.report.finding_charts import (
     Cell,
@@ -32,18 +32,15 @@ from swapbias.report.numbers import (
     finding_format,
     format_interval,
     format_unit_count,
-    format_value,
     interval_cell,
     interval_heading,
 )
-from swapbias.report.page_summary import has_place, result_cells, verdict_chip
+from swapbias.report.page_summary import has_place, question_heading, result_cells, verdict_chip
 from swapbias.report.page_template import anchor, mark_unseen
 from swapbias.studies import Experiment
 
-_QUESTION = Markup('{} <a href="#{}">Details</a>')
 _COMPARED = Markup('<span class="soft" id="{}">{}</span>')
 _DIFFERENCE = Markup('{} {} <small class="ends">{}</small>')
-_WITH_INTERVAL = Markup("{}<br><small>{}</small>")
 _LEVELS = "Each value is over all rows, above its own 95 % interval where it has one."
 _Titles = Mapping[str, tuple[str, int]]
 """Name and number of each model."""
@@ -81,14 +78,8 @@ def _summary_table(
     parts: dict[str, list[Row]] = {}
     for quantities in questions:
         first = quantities[0].known[0]
-        experiment = experiment_of(first)
-        question = experiment.question if experiment else first.experiment
         address = anchor(first.study, first.experiment)
-        parts[
-            _QUESTION.format(question, address)
-            if address in places
-            else Markup("{}").format(question)
-        ] = []
+        parts.setdefault(question_heading(first, places), [])
         for number, (compares, alike) in enumerate(_by_what_is_compared(quantities).items()):
             heading = _COMPARED.format(f"{address}.row{number}", compares)
             parts[heading] = [
@@ -276,8 +267,4 @@ def _level_cell(level: Finding | None) -> Cell:
     """Return a value above its interval; a dash where there is none."""
     if level is None:
         return "–", None
-    value = format_value(level, in_own_unit=True)
-    interval = format_interval(level, in_own_unit=True)
-    if interval == "–":
-        return value, level.estimate.value
-    return _WITH_INTERVAL.format(value, interval), level.estimate.value
+    return value_above_interval(level, in_own_unit=True), level.estimate.value

@@ -1,7 +1,7 @@
 """The first table of a page: every question with its verdict, value and interval."""
 
 import math
-from collections.abc import Sequence, Set
+from collections.abc import Container, Sequence, Set
 
 from markupsafe import Markup
 
@@ -18,10 +18,10 @@ from swapbias.report.numbers import (
     format_unit_count,
     interval_heading,
 )
-from swapbias.report.page_template import anchor
+from swapbias.report.page_template import anchor, mark_unseen
 from swapbias.report.verdicts import group_by_question
 
-_LINK = Markup('{} <a href="#{}">Details</a>')
+_LINK = Markup(' <a href="#{}">Details</a>')
 _WORD = Markup('<span class="v {}">{}</span>')
 
 
@@ -67,17 +67,26 @@ def _chart(
     on_scale = [finding for finding in all_results if has_place(finding)]
     parts: dict[str, list[Row]] = {}
     for results in questions:
-        first = results[0]
-        experiment = experiment_of(first)
-        question = experiment.question if experiment else first.experiment
-        address = anchor(first.study, first.experiment)
-        heading = _LINK.format(question, address) if address in places else question
-        parts.setdefault(heading, []).extend(
+        parts.setdefault(question_heading(results[0], places), []).extend(
             _row(finding, several_models=several_models) for finding in results
         )
     heads = ("verdict", unit or "value", interval_heading(on_scale or all_results), "n")
     axis = axis_of(on_scale) if on_scale else None
     return Chart("", "", heads, parts, axis, unit, first="what is compared")
+
+
+def question_heading(finding: Finding, places: Container[str]) -> Markup:
+    """Return the question of a finding, with a link to its section of the page where there is one.
+
+    Args:
+        finding: a primary finding.
+        places: the addresses of the sections of the page.
+    """
+    experiment = experiment_of(finding)
+    question = experiment.question if experiment else finding.experiment
+    address = anchor(finding.study, finding.experiment)
+    link = _LINK.format(address) if address in places else ""
+    return Markup("{}{}").format(mark_unseen(question), link)
 
 
 def _row(finding: Finding, *, several_models: bool) -> Row:
