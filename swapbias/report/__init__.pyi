@@ -1,8 +1,8 @@
-from .charts import FORMATS as FORMATS
 from .compared_models import (
     ComparedModel as ComparedModel,
     Quantity as Quantity,
 )
+from .figure_files import FORMATS as FORMATS
 from .finding_names import safe_line as safe_line
 from .forest_figure import draw_figures as draw_figures
 from .gate_text import (

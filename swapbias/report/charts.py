@@ -1,9 +1,8 @@
-"""Values with their intervals on one scale, which ``charts.html.j2`` draws, and the looks of figures for papers."""
+"""Values with their intervals on one scale, which ``charts.html.j2`` draws."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from markupsafe import Markup
 
@@ -182,13 +181,3 @@ def value_above_interval(finding: Finding, *, in_own_unit: bool = False) -> Mark
         lines.append(f"{bounds} whatever was not answered")
     below = Markup("").join(Markup("<br><small>{}</small>").format(line) for line in lines)
     return Markup("{}").format(written(finding.estimate.value)) + below
-
-
-# Okabe-Ito colours, and a shape for each: groups differ in grey and with any colour vision.
-LOOKS = (("#D55E00", "o"), ("#0072B2", "s"), ("#777777", "D"), ("#009E73", "^"), ("#CC79A7", "X"))
-FORMATS = ("pdf", "svg", "png")
-# Text stays text, in fonts that journals take (TrueType, not Type 3); a dollar in a name is one.
-STYLE: Mapping[Any, Any] = {
-    "svg.hashsalt": "swapbias", "svg.fonttype": "none", "pdf.fonttype": 42, "font.size": 8.0,
-    "axes.spines.top": False, "axes.spines.right": False, "text.parse_math": False,
-}  # fmt: skip

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from swapbias.findings import explained_notes
-from swapbias.report.charts import LOOKS
+from swapbias.report.figure_files import LOOKS
 from swapbias.report.finding_names import safe_line
 from swapbias.studies import paper, paper_figures_declared as declared_figures
 

@@ -1,6 +1,5 @@
 """Forest plots for papers: values on one scale with their intervals, a line each."""
 
-import io
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from swapbias.findings import Finding, experiment_of
 from swapbias.measures import MEASURES, is_comparison
-from swapbias.report.charts import LOOKS, STYLE
+from swapbias.report.figure_files import LOOKS, STYLE, figure_file
 from swapbias.report.figure_text import add_legend, wrap_text
 from swapbias.report.finding_names import (
     group_index,
@@ -47,7 +46,6 @@ def draw_figures(rows: Sequence[Finding], file_format: str) -> dict[str, bytes]:
     """
     from matplotlib import rc_context
 
-    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(file_format)
     figures = {}
     with rc_context(dict(STYLE)):
         for name, drawn in _plots(rows).items():
@@ -57,11 +55,7 @@ def draw_figures(rows: Sequence[Finding], file_format: str) -> dict[str, bytes]:
             fewest = 1 if name == _RESULTS else 2
             if len(values) < fewest:
                 continue
-            buffer = io.BytesIO()
-            forest(drawn).savefig(
-                buffer, format=file_format, dpi=300, bbox_inches="tight", metadata=undated
-            )
-            figures[name] = buffer.getvalue()
+            figures[name] = figure_file(forest(drawn), file_format, dots_per_inch=300)
     return figures
 
 

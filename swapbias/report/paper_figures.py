@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from swapbias.report.charts import LOOKS, STYLE
 from swapbias.report.explanation_figure import draw_explanation
+from swapbias.report.figure_files import LOOKS, STYLE, figure_file
 from swapbias.report.figure_text import add_legend, wrap_text
 from swapbias.report.finding_names import safe_line
 from swapbias.report.heat_map_figure import draw_heat_map
@@ -40,7 +40,6 @@ def draw_paper_figures(
     """
     from matplotlib import rc_context
 
-    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(file_format)
     drawn = {}
     left_out = []
     with rc_context(dict(STYLE)):
@@ -51,11 +50,7 @@ def draw_paper_figures(
                     f"Left out: {entry.name} ({entry.source}), which needs {entry.needs}."
                 )
                 continue
-            buffer = io.BytesIO()
-            figure.savefig(
-                buffer, format=file_format, dpi=200, bbox_inches="tight", metadata=undated
-            )
-            drawn[f"{study}-{entry.name}"] = buffer.getvalue()
+            drawn[f"{study}-{entry.name}"] = figure_file(figure, file_format, dots_per_inch=200)
     return drawn, left_out
 
 

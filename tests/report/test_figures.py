@@ -11,7 +11,8 @@ from matplotlib import rc_context
 from swapbias.findings import Finding
 from swapbias.measures import Estimate
 from swapbias.report import FORMATS, draw_figures
-from swapbias.report.charts import LOOKS, STYLE, Axis, Dot
+from swapbias.report.charts import Axis, Dot
+from swapbias.report.figure_files import LOOKS, STYLE
 from swapbias.report.forest_figure import forest
 from swapbias.report.page_template import load_template
 
