@@ -240,6 +240,16 @@ def _read_explanations(
     return parse_explanations(run.checked(EXPLAINED).read_bytes(), f"{source}/{EXPLAINED}")
 
 
+def any_credentialed(results: Iterable[Results]) -> bool:
+    """Return whether any of several runs is of credentialed notes: what is made of them is for the user alone.
+
+    Args:
+        results: finished runs; those on the Hub have no such notes.
+    """
+    paths = [Path(entry.place) for entry in results if not entry.commit]
+    return any(path.exists() and is_credentialed(path) for path in paths)
+
+
 def as_public(results: Results) -> Results:
     """Return the results without places on the user's machine or network, in the manifest and in models' names.
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from swapbias.errors import UsageError, listed, need
 from swapbias.files import write_whole
-from swapbias.privacy import is_credentialed, writing
-from swapbias.runs.results import Results, as_public
+from swapbias.privacy import writing
+from swapbias.runs.results import Results, any_credentialed, as_public
 from swapbias.runs.run_tables import models_of_runs
 from swapbias.studies import paper
 
@@ -44,9 +44,7 @@ def write_paper_figures(
     if not drawn:
         reason = left_out[0] if left_out else f"{listed(studies)} declares none."
         raise UsageError(f"No figure of a paper can be drawn. {reason}")
-    paths = [Path(entry.place) for entry in results if not entry.commit]
-    credentialed = any(path.exists() and is_credentialed(path) for path in paths)
-    with writing(folder, credentialed=credentialed):
+    with writing(folder, credentialed=any_credentialed(results)):
         for name, content in drawn.items():
             write_whole(folder / f"{name}.{kind}", content)
     return [folder / f"{name}.{kind}" for name in drawn], left_out

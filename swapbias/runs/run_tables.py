@@ -8,7 +8,7 @@ from pathlib import Path
 from swapbias.errors import UsageError, listed
 from swapbias.files import write_whole
 from swapbias.findings import explained_notes
-from swapbias.privacy import is_credentialed, writing
+from swapbias.privacy import writing
 from swapbias.report import (
     TABLE_FORMS,
     PaperTable,
@@ -16,7 +16,7 @@ from swapbias.report import (
     models_in,
     paper_differences,
 )
-from swapbias.runs.results import Results, as_public
+from swapbias.runs.results import Results, any_credentialed, as_public
 from swapbias.runs.results_schema import without_controls
 from swapbias.runs.run import RELEASED
 from swapbias.studies import paper
@@ -106,10 +106,8 @@ def write_tables(results: Sequence[Results], folder: Path) -> tuple[list[PaperTa
         UsageError: there is no table.
     """
     filled = paper_tables(results)
-    paths = [Path(entry.place) for entry in results if not entry.commit]
-    credentialed = any(path.exists() and is_credentialed(path) for path in paths)
     paths = []
-    with writing(folder, credentialed=credentialed):
+    with writing(folder, credentialed=any_credentialed(results)):
         for table in filled:
             for ending, form in TABLE_FORMS.items():
                 path = folder / f"{table.file_stem}.{ending}"
