@@ -10,6 +10,7 @@ from swapbias import findings
 from swapbias.findings import Finding, experiment_of, judge_findings, primary_findings
 from swapbias.measures import MEASURES
 from swapbias.privacy import manifest_redaction, own_data, public_manifest
+from swapbias.report import template_text
 from swapbias.report.cautions import describe_certainty, list_cautions
 from swapbias.report.finding_charts import (
     PlacedFinding,
@@ -225,12 +226,14 @@ def _section(
     gaps = [finding for finding in answers if MEASURES[finding.measure].gap_span]
     examples: list[dict[str, Any]] = []
     pictures: list[PairPictures] = []
+    texts: dict[str, str] = {}
     if items is not None:
         items = items[items["experiment"] == name]
         in_unit = in_unit_of_scores(study, experiment, rows)
         examples = extreme_pairs(in_unit, items)
         if shows_pairs(experiment):
-            pictures = pictures_of_pairs(in_unit, items, question_anchor)
+            texts = template_text.texts_of_templates(items)
+            pictures = pictures_of_pairs(in_unit, items, texts, question_anchor)
     return {
         "study": load_study(study),
         "experiment": experiment,
@@ -251,7 +254,7 @@ def _section(
         "differs": find_differences(manifest, study, name).sentence,
         "examples": examples,
         "pictures": pictures,
-        "texts": {} if not pictures else pictures[0].gaps.texts,
+        "texts": texts,
         "judged": judge_findings.findings_of_judge(rows),
         "pairs": question_anchor if question_anchor in packed else "",
         "has_items": items is not None,

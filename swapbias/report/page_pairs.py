@@ -167,6 +167,7 @@ def list_pairs(experiment: Experiment, rows: pd.DataFrame) -> dict[str, Any]:
         experiment: the experiment in the unit of the scores.
         rows: its scored rows.
     """
+    texts = template_text.texts_of_templates(rows)
     if "side" in rows:
         rows = rows.assign(group=rows["group"].where(rows["group"] != PLACEBO, rows["side"]))
     if "wording" in rows:
@@ -184,7 +185,7 @@ def list_pairs(experiment: Experiment, rows: pd.DataFrame) -> dict[str, Any]:
     return {
         "fields": fields,
         "titles": [titles.get(name, plain_words(name)) for name in fields],
-        "labels": _labels(rows, values),
+        "labels": _labels(texts, values),
         "values": values,
         "tokens": tokens,
         "contrasts": [[gap.compares.group, gap.compares.reference] for gap in experiment.gaps],
@@ -195,11 +196,10 @@ def list_pairs(experiment: Experiment, rows: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _labels(rows: pd.DataFrame, values: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+def _labels(texts: Mapping[str, str], values: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """Return by field what is shown for each value: of a template the words that its texts share."""
     if "template" not in values:
         return {}
-    texts = template_text.texts_of_templates(rows)
     return {"template": [texts.get(template, template) for template in values["template"]]}
 
 

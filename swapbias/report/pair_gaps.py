@@ -7,11 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from swapbias.report import template_text
 from swapbias.report.finding_names import group_name, plain_words, value_name
 from swapbias.report.numbers import NumberFormat, format_number, unit_format
 from swapbias.report.scored_pairs import scored_pairs
-from swapbias.studies import PLACEBO, Experiment
+from swapbias.studies import Experiment
 
 _LEFT_OUT = (
     "subject_id",
@@ -89,26 +88,30 @@ class Level:
         return math.fsum(self.gaps) / len(self.gaps)
 
 
-def pairs_of_models(experiment: Experiment, items: pd.DataFrame) -> list[PairGaps]:
+def pairs_of_models(
+    experiment: Experiment, items: pd.DataFrame, texts: Mapping[str, str]
+) -> list[PairGaps]:
     """Return the scored pairs of each model and contrast.
 
     Args:
         experiment: the experiment in the unit of the scores; one without pairs gives none.
         items: its scored rows.
+        texts: by template the words that all its texts share.
     """
     if not experiment.is_paired:
         return []
-    items = items[items["group"] != PLACEBO]
     by_model = []
     for model_id, rows in items.groupby("model_id", sort=False):
         for contrast in experiment.gaps:
-            pairs = _pairs_of_contrast(contrast, rows, str(model_id))
+            pairs = _pairs_of_contrast(contrast, rows, str(model_id), texts)
             if len(pairs.pairs):
                 by_model.append(pairs)
     return by_model
 
 
-def _pairs_of_contrast(contrast: Experiment, rows: pd.DataFrame, model_id: str) -> PairGaps:
+def _pairs_of_contrast(
+    contrast: Experiment, rows: pd.DataFrame, model_id: str, texts: Mapping[str, str]
+) -> PairGaps:
     """Return the pairs of two groups, of which both have a score."""
     compares = contrast.compares
     sides = [compares.group, compares.reference]
@@ -131,9 +134,7 @@ def _pairs_of_contrast(contrast: Experiment, rows: pd.DataFrame, model_id: str) 
     pairs["set"] = ""
     if compares.subset and compares.subset in of_pair:
         pairs["set"] = of_pair[compares.subset].astype(str)
-    return PairGaps(
-        contrast, model_id, pairs.reset_index(), factors, template_text.texts_of_templates(rows)
-    )
+    return PairGaps(contrast, model_id, pairs.reset_index(), factors, texts)
 
 
 def levels_of_factor(gaps: PairGaps, column: str, of_set: str) -> list[Level]:

@@ -81,16 +81,17 @@ class PairPictures:
 
 
 def pictures_of_pairs(
-    experiment: Experiment, items: pd.DataFrame, address: str
+    experiment: Experiment, items: pd.DataFrame, texts: Mapping[str, str], address: str
 ) -> list[PairPictures]:
     """Return the pictures of each model and contrast whose pairs have different gaps.
 
     Args:
         experiment: the experiment in the unit of the scores.
         items: its scored rows.
+        texts: by template the words that all its texts share.
         address: the address of the question on the page, for names of files.
     """
-    by_model = pairs_of_models(experiment, items)
+    by_model = pairs_of_models(experiment, items, texts)
     several_models = len({gaps.model_id for gaps in by_model}) > 1
     several_contrasts = len(experiment.gaps) > 1
     drawn = []

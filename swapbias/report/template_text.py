@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from swapbias.studies import chats
+from swapbias.studies import PLACEBO, chats
 
 _SAMPLED_TEXTS = 40  # of a template, compared to find the words in all of them
 _MOST_LETTERS = 90
@@ -18,12 +18,12 @@ def texts_of_templates(rows: pd.DataFrame) -> dict[str, str]:
     """Return for each template the words that all its texts share, where there are any.
 
     Args:
-        rows: scored rows with ``template`` and ``text``; without these columns there are no texts.
+        rows: scored rows with ``template`` and ``text``, else there are no texts; reworded ones are not read.
     """
     if "template" not in rows or "text" not in rows:
         return {}
     texts = {}
-    for template, part in rows.groupby("template", sort=False):
+    for template, part in rows[rows["group"] != PLACEBO].groupby("template", sort=False):
         shared = shared_words([_without_roles(text) for text in dict.fromkeys(part["text"])])
         if shared:
             texts[str(template)] = shared

@@ -33,6 +33,12 @@ def rows_of_pairs(gaps):
     return pd.DataFrame(rows)
 
 
+def rows_and_texts(gaps):
+    """Scored rows, and the words that all texts of a template share."""
+    rows = rows_of_pairs(gaps)
+    return rows, template_text.texts_of_templates(rows)
+
+
 @pytest.fixture
 def experiment():
     """The experiment of sentences about professions, whose scores are probabilities."""
@@ -45,7 +51,7 @@ GAPS = {("is", "nurse"): 10, ("is", "cook"): 20, ("met", "nurse"): -4, ("met", "
 
 def test_pairs_by_level(experiment):
     """The mean gap of a level is that of its pairs, and the largest comes first."""
-    (gaps,) = pair_gaps.pairs_of_models(experiment, rows_of_pairs(GAPS))
+    (gaps,) = pair_gaps.pairs_of_models(experiment, *rows_and_texts(GAPS))
     levels = pair_gaps.levels_of_factor(gaps, "template", "")
     assert [(level.name, round(level.mean, 6)) for level in levels] == [
         ("… is a ….", 15.0),
@@ -75,9 +81,21 @@ def test_shared_words_of_a_template():
     assert template_text.shared_words([]) == ""
 
 
+def test_templates_are_named_without_rewordings():
+    """Reworded sentences leave the name of a template as it is, on the page and in its search."""
+    (experiment, *_) = load_study("gendered_stigma").experiments
+    rows = rows_of_pairs(GAPS)
+    reworded = rows.assign(text="Quite another one.", side=rows["group"], group="placebo")
+    both = pd.concat([rows, reworded.assign(pair_id=rows["pair_id"] + "/reworded")])
+    names = ["… is a ….", "… met a …."]
+    assert [*template_text.texts_of_templates(both).values()] == names
+    tokens = both.assign(top_tokens="[]")
+    assert page_pairs.list_pairs(experiment, tokens)["labels"] == {"template": names}
+
+
 def test_picture_has_a_bar_for_each_gap(experiment):
     """Every gap is in a bar at its place, and the file is the same picture as an SVG."""
-    (drawn,) = pair_pictures.pictures_of_pairs(experiment, rows_of_pairs(GAPS), "here")
+    (drawn,) = pair_pictures.pictures_of_pairs(experiment, *rows_and_texts(GAPS), "here")
     svg = ElementTree.fromstring(drawn.distribution.svg)
     bars = [float(bar.get("x")) for bar in svg.iter("rect")]
     assert len(bars) == 4  # four gaps, all different
@@ -92,7 +110,7 @@ def test_picture_has_a_bar_for_each_gap(experiment):
 
 def test_table_of_pairs_is_downloaded(experiment):
     """The CSV has both scores and the gap of each pair in points."""
-    (drawn,) = pair_pictures.pictures_of_pairs(experiment, rows_of_pairs(GAPS), "here")
+    (drawn,) = pair_pictures.pictures_of_pairs(experiment, *rows_and_texts(GAPS), "here")
     content = base64.b64decode(drawn.csv_file.partition("base64,")[2]).decode()
     table = pd.read_csv(io.StringIO(content)).set_index("pair_id")
     assert table.loc["is/cook", ["women", "men", "women minus men"]].tolist() == [70, 50, 20]
@@ -101,7 +119,7 @@ def test_table_of_pairs_is_downloaded(experiment):
 
 def test_headings_keep_capitals(experiment):
     """A heading begins with a capital, and the capitals of a group's name stay."""
-    (drawn,) = pair_pictures.pictures_of_pairs(experiment, rows_of_pairs(GAPS), "here")
+    (drawn,) = pair_pictures.pictures_of_pairs(experiment, *rows_and_texts(GAPS), "here")
     drawn = replace(drawn, scatter=replace(drawn.scatter, title="texts with HIV against AIDS"))
     template = load_template("pair_pictures.html.j2").module
     page = template.pair_pictures({"pictures": [drawn], "place": "here"})
@@ -111,7 +129,7 @@ def test_headings_keep_capitals(experiment):
 def test_table_of_pairs_has_no_formula(experiment):
     """A template that a spreadsheet would compute is a text in the CSV."""
     gaps = {("=1+1", "nurse"): 10, ("=1+1", "cook"): 20, ("met", "nurse"): -4}
-    (drawn,) = pair_pictures.pictures_of_pairs(experiment, rows_of_pairs(gaps), "here")
+    (drawn,) = pair_pictures.pictures_of_pairs(experiment, *rows_and_texts(gaps), "here")
     content = base64.b64decode(drawn.csv_file.partition("base64,")[2]).decode()
     table = pd.read_csv(io.StringIO(content))
     assert table["template"].tolist() == ["'=1+1", "'=1+1", "met"]
@@ -121,15 +139,15 @@ def test_table_of_pairs_has_no_formula(experiment):
 def test_equal_gaps_have_no_picture(experiment):
     """Where all pairs have the same gap, nothing is drawn."""
     same = dict.fromkeys(GAPS, 3)
-    assert pair_pictures.pictures_of_pairs(experiment, rows_of_pairs(same), "here") == []
+    assert pair_pictures.pictures_of_pairs(experiment, *rows_and_texts(same), "here") == []
 
 
 def test_gaps_equal_but_for_rounding(experiment):
     """Gaps that differ by the rounding of their scores alone have no picture."""
     rows = rows_of_pairs({**dict.fromkeys(GAPS, 3), ("met", "cook"): 3 + 1e-11})
-    (gaps,) = pair_gaps.pairs_of_models(experiment, rows)
+    (gaps,) = pair_gaps.pairs_of_models(experiment, rows, {})
     assert gaps.pairs["gap"].nunique() > 1
-    assert pair_pictures.pictures_of_pairs(experiment, rows, "here") == []
+    assert pair_pictures.pictures_of_pairs(experiment, rows, {}, "here") == []
 
 
 def test_texts_in_pictures_are_escaped():
@@ -137,7 +155,7 @@ def test_texts_in_pictures_are_escaped():
     (experiment, *_) = load_study("gendered_stigma").experiments
     gaps = {("<b>is</b>", "nurse"): 10, ("<b>is</b>", "cook"): 20, ("met", "nurse"): -4}
     rows = rows_of_pairs(gaps).assign(label="mental_health")
-    (drawn,) = pair_pictures.pictures_of_pairs(experiment, rows, "here")
+    (drawn,) = pair_pictures.pictures_of_pairs(experiment, rows, {}, "here")
     (by_template,) = drawn.breakdowns  # diagnoses have a chart with intervals already
     assert by_template.title == "by templates, mental-health conditions"
     assert "<b>" not in by_template.picture.svg
