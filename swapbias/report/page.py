@@ -33,7 +33,7 @@ from swapbias.report.page_pairs import (
 from swapbias.report.page_summary import summary_charts
 from swapbias.report.page_template import anchor, render_html, render_part
 from swapbias.report.pair_pictures import PairPictures, pictures_of_pairs
-from swapbias.report.paper_differences import find_differences
+from swapbias.report.paper_differences import distinct_prompts, find_differences
 from swapbias.report.paper_tables import tables_of_page
 from swapbias.report.verdicts import (
     describe_chance_of_gap,
@@ -84,6 +84,7 @@ def render(
         manifest=manifest,
         models=manifest["models"],
         size=_describe_size(manifest, items),
+        corpora=distinct_prompts(manifest["corpora"]),
         answers=_answers(rows),
         summary=summary_charts(rows, places),
         margin=_margin(rows),
@@ -147,19 +148,27 @@ def render_summary(rows: Sequence[Finding]) -> str:
 
 
 def _describe_size(manifest: Mapping[str, Any], items: Mapping[str, pd.DataFrame]) -> str:
-    """Say how much was measured: ``1,173 prompts from 17 templates``; without scored rows only the prompts."""
+    """Say how much was read: ``1,173 prompts from 17 templates``, each once however many models read it."""
     if not items:
-        return f"{sum(entry['rows'] for entry in manifest['corpora']):,} prompts"
+        entries = distinct_prompts(manifest["corpora"])
+        return f"{sum(entry['rows'] for entry in entries):,} prompts"
     n_prompts = 0
     n_templates = 0
     for frame in items.values():
         prompts = frame[frame["group"] != PLACEBO]
-        n_prompts += len(prompts)
+        n_prompts += _count_prompts(prompts)
         if "template" in prompts:
             n_templates += len(prompts[["experiment", "template"]].drop_duplicates())
     if n_templates == 1:
         return f"{n_prompts:,} prompts from 1 template"
     return f"{n_prompts:,} prompts from {n_templates:,} templates"
+
+
+def _count_prompts(rows: pd.DataFrame) -> int:
+    """Return the number of prompts of scored rows; released ones, of one model, may have no ids."""
+    if "prompt_id" not in rows:
+        return len(rows)
+    return len(rows[["experiment", "prompt_id"]].drop_duplicates())
 
 
 def _answers(rows: Sequence[Finding]) -> list[dict[str, Any]]:

@@ -109,6 +109,17 @@ def state_differences(
     return tuple(dict.fromkeys(sentences))
 
 
+def distinct_prompts(entries: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return entries of a manifest for prompts, those that several models read once.
+
+    Args:
+        entries: an entry for each model and config.
+    """
+    names = ("corpus", "config", "sha256")
+    by_prompts = {tuple(entry.get(name) for name in names): entry for entry in entries}
+    return [*by_prompts.values()]
+
+
 def _entries(
     manifest: Mapping[str, Any],
     study: str,
@@ -145,7 +156,7 @@ def _of_size(manifest: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]) 
     """Yield the limit of prompts."""
     limit = manifest.get("settings", {}).get("limit")
     if limit:
-        rows = sum(int(entry.get("rows", 0)) for entry in entries)
+        rows = sum(int(entry.get("rows", 0)) for entry in distinct_prompts(entries))
         yield f"number of prompts ({rows:,} of them, for the run has the limit {int(limit):,})"
 
 

@@ -278,6 +278,8 @@ def test_pairs_of_several_models(rows, page_findings):
     all_rows = pd.concat([rows, rows.assign(model_id="second", score=1 - rows["score"])])
     all_findings = [*page_findings, *(replace(row, model_id="second") for row in page_findings)]
     page = render(manifest(), all_findings, {"gendered_stigma": all_rows}, pd.DataFrame())
+    size = f"{len(rows):,} prompts from {rows['template'].nunique()} templates"
+    assert size in page  # each prompt once
     table = page.partition("Pairs that differ most</h3>")[2].partition("</table>")[0]
     heads = re.findall(r'<th scope="col"[^>]*>([^<]*)</th>', table)
     assert heads == ["sentence", "model", "women", "men", "gap"]

@@ -35,6 +35,14 @@ def test_every_difference_is_named():
     )
 
 
+def test_prompts_of_several_models_count_once():
+    """Two models that read the same 150 prompts read 150, not 300."""
+    ours = manifest_of("rq1_original", f"{STUDY}/rq1_original", rows=150, limit=150)
+    ours["corpora"] *= 2
+    (part,) = find_differences(ours, STUDY, "rq1").parts
+    assert part == "number of prompts (150 of them, for the run has the limit 150)"
+
+
 @pytest.mark.parametrize(
     ("manifest", "models", "thing"),
     [
