@@ -90,8 +90,8 @@ def _group_leakage(
     high = estimate.value + _WIDER * (estimate.ci_high - estimate.value)
     return replace(
         estimate,
-        ci_low=max(0.0, low),
-        ci_high=min(1.0, high),
+        ci_low=float(np.clip(low, 0, 1)),
+        ci_high=float(np.clip(high, 0, 1)),
         interval=f"{estimate.interval}, {_WIDER} x wider",
     )
 

@@ -66,8 +66,8 @@ def _kappa(first: Texts, second: Texts, clusters: Codes, unread: int) -> Estimat
     mean = linear_contrast(value + added, np.zeros(n, np.intp), (1.0,), {"": clusters})
     return Estimate(
         value,
-        max(-1.0, mean.ci_low),
-        min(1.0, mean.ci_high),
+        float(np.clip(mean.ci_low, -1, 1)),
+        float(np.clip(mean.ci_high, -1, 1)),
         n=n,
         n_unscored=unread,
         test="none",

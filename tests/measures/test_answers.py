@@ -252,10 +252,14 @@ def test_kappa_without_names_and_order():
 
 
 def test_missing_reading():
-    """A missing reading leaves its answer out, and a single class has no kappa."""
+    """A missing reading leaves its answer out. A single class has no kappa, and a single story no interval."""
     _, found = agreement(["a", "b", ""], ["a", "b", "b"], cluster_ids=["1", "2", "3"])
     assert (found.value, found.n, found.n_unscored) == (1.0, 2, 1)
     assert math.isnan(agreement(["a"] * 5, ["a"] * 5, cluster_ids=list("12345"))[1].value)
+    _, of_single_story = agreement(list("aabb"), list("abbb"), cluster_ids=["1"] * 4)
+    assert of_single_story.value == 0.5
+    assert math.isnan(of_single_story.ci_low)
+    assert math.isnan(of_single_story.ci_high)
     blank = agreement(["", ""], ["a", "b"], cluster_ids=["1", "2"])
     assert all(math.isnan(one.value) and math.isnan(one.ci_low) for one in blank)
     with pytest.raises(ValueError, match="expected one of each per answer"):
