@@ -150,7 +150,7 @@ class _Notes:
     @classmethod
     def of(cls, rows: pd.DataFrame) -> "_Notes":
         """Return the notes of scored rows."""
-        subjects, cluster_vars = _subjects(rows)
+        subjects, cluster_vars = subjects_of(rows)
         return cls(
             answers=rows["predicted"].to_numpy(np.float64),
             groups=rows["group"].to_numpy(),
@@ -160,8 +160,12 @@ class _Notes:
         )
 
 
-def _subjects(rows: pd.DataFrame) -> tuple[list[str] | None, str]:
-    """Return the subject of each row, whose notes are not independent, or None; and the random factor of notes."""
+def subjects_of(rows: pd.DataFrame) -> tuple[list[str] | None, str]:
+    """Return the subject of each row, whose notes are not independent, or None; and the random factor of notes.
+
+    Args:
+        rows: scored rows of notes.
+    """
     subjects = rows.get("subject_id")
     if subjects is None or not subjects.astype(bool).all():
         return None, "notes"
@@ -268,7 +272,7 @@ def _f1_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
 
 def _leakage_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Yield how well the gender is predicted from the notes: unweighted average recall, one half by chance."""
-    subjects, cluster_vars = _subjects(rows)
+    subjects, cluster_vars = subjects_of(rows)
     estimate = measures.uar(
         rows["answer"].tolist(),
         rows["group"].tolist(),

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from swapbias.findings.context import Context
 from swapbias.findings.finding import Finding
-from swapbias.findings.predictions import ROUNDED
+from swapbias.findings.predictions import ROUNDED, subjects_of
 from swapbias.measures import Estimate, Floats, rates, split_rates
 from swapbias.studies import prompt
 
@@ -57,14 +57,17 @@ class _Predictions:
     def of(cls, context: Context, rows: pd.DataFrame) -> "_Predictions":
         """Return the predictions of scored rows."""
         factors, cluster_vars = context.random(rows)
+        splits = pd.factorize(rows[prompt.SPLIT])[0]
+        subjects, _ = subjects_of(rows)
         return cls(
             answers=rows["predicted"].to_numpy(np.float64),
             is_positive=(rows["label"] == "positive").to_numpy(),
             is_side=(rows["group"].to_numpy()[:, None] == list(context.sides)),
             rows=split_rates.SplitRows(
-                splits=pd.factorize(rows[prompt.SPLIT])[0],
+                splits=splits,
                 units=pd.factorize(rows["pair_id"])[0],
                 factors=factors,
+                subjects=splits if subjects is None else pd.factorize(np.array(subjects))[0],
             ),
             cluster_vars=cluster_vars,
         )

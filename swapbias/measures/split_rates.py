@@ -14,7 +14,7 @@ from swapbias.measures.random_factors import Factors, rows_of
 from swapbias.measures.share_intervals import column_shares, divide
 
 FEWEST_UNLIKE = 3
-"""Of fewer subjects that count otherwise than the commonest there is no interval: it would be too narrow."""
+"""The least number of subjects that must differ from the majority for an interval: of fewer it is too narrow."""
 
 
 def _constant_slope(shares: Floats) -> Floats:
@@ -51,6 +51,8 @@ class SplitRows:
     """Shape (rows,): the unit of each row, from 0: a note in one split, with its versions."""
     factors: Factors
     """The cluster of each row in each random factor: subjects, splits."""
+    subjects: Codes
+    """Shape (rows,): the subject of each row, from 0; its split where subjects are not known."""
 
     def shares(self, part: NDArray[Any], whole: NDArray[Any]) -> Floats:
         """Return the shares of each split, shape (splits, shares); NaN where nothing counts.
@@ -91,8 +93,8 @@ class SplitRows:
             tested: with the two-sided p of "it is 0".
 
         Returns:
-            NaN where it is undefined in a split. No interval where fewer than ``FEWEST_UNLIKE`` subjects add
-            anything but the commonest, or a split or subject makes up all. ``n`` counts rows.
+            NaN where it is undefined in a split. No interval where fewer than ``FEWEST_UNLIKE`` subjects have a row
+            that counts unlike the majority of rows, or a split or subject makes up all. ``n`` counts rows.
         """
         n = int(whole.any(axis=1).sum())
         none = Estimate(math.nan, n=n, n_unscored=n_unscored, test="none", interval="none")
@@ -120,17 +122,16 @@ class SplitRows:
             n_unscored=n_unscored,
         )
         estimate = replace(estimate, n=n)
-        if min(self._count_unlike(*columns) for columns in zip(part.T, whole.T, strict=True)) < (
-            FEWEST_UNLIKE
-        ):
+        columns = zip(part.T, whole.T, strict=True)
+        if min(self._count_unlike(*column) for column in columns) < FEWEST_UNLIKE:
             return replace(none, value=estimate.value)
         if not tested:
             estimate = replace(estimate, p_value=math.nan, test="none")
         low, high = ends
         return replace(
             estimate,
-            ci_low=_within(estimate.ci_low, low, high),
-            ci_high=_within(estimate.ci_high, low, high),
+            ci_low=float(np.clip(estimate.ci_low, low, high)),
+            ci_high=float(np.clip(estimate.ci_high, low, high)),
         )
 
     def _influence(
@@ -145,14 +146,8 @@ class SplitRows:
 
     def _count_unlike(self, part: NDArray[Any], whole: NDArray[Any]) -> int:
         """Return how many subjects have a row that counts otherwise in a share than most of its rows do."""
-        subjects = max(self.factors.values(), key=np.max)
         values, kinds = np.unique(part[whole > 0], return_inverse=True)
         if len(values) < 2:
             return 0
         is_rare = kinds != np.bincount(kinds).argmax()
-        return len(np.unique(subjects[whole > 0][is_rare]))
-
-
-def _within(end: float, low: float, high: float) -> float:
-    """Return an end of an interval within a range; NaN where there is none."""
-    return end if math.isnan(end) else min(max(end, low), high)
+        return len(np.unique(self.subjects[whole > 0][is_rare]))

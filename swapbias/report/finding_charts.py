@@ -9,7 +9,7 @@ import pandas as pd
 
 from swapbias import findings
 from swapbias.findings import Finding, decision, primary_findings, split_findings, terms
-from swapbias.measures import MEASURES, answer_accuracy
+from swapbias.measures import MEASURES, answer_accuracy, split_rates
 from swapbias.report.charts import Axis, Chart, Dot, Row, value_above_interval
 from swapbias.report.claims import UNMEASURED
 from swapbias.report.finding_names import (
@@ -34,7 +34,10 @@ from swapbias.report.numbers import (
 from swapbias.studies import Experiment
 
 _ANSWERED = "What was answered to each side, as a share of all answers. Unreadable: no option was clearly chosen."
-_OVER_SPLITS = "Means over the train/test splits; where fewer than 3 subjects differ from the rest, no interval."
+_OVER_SPLITS = (
+    f"Means over the train/test splits; where fewer than {split_rates.FEWEST_UNLIKE} subjects differ from the rest, "
+    "no interval."
+)
 FOLDED_AFTER = 10
 """Rows of a table that are seen before the rest is unfolded, as in ``page.js``."""
 Columns = Mapping[str, tuple[str, int]]

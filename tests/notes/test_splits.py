@@ -324,7 +324,7 @@ def test_rates_are_means_over_splits():
 def split_rows(rows):
     codes = {name: pd.factorize(rows[name])[0] for name in ("split", "pair_id", "subject_id")}
     factors = {"subjects": codes["subject_id"], "splits": codes["split"]}
-    return split_rates.SplitRows(codes["split"], codes["pair_id"], factors)
+    return split_rates.SplitRows(codes["split"], codes["pair_id"], factors, codes["subject_id"])
 
 
 def test_rates_without_a_gap():
@@ -352,3 +352,10 @@ def test_few_flips_have_no_interval():
         estimate = split_rows(flips).mean(counted, np.ones_like(counted), (1.0,))
         assert estimate.value > 0
         assert math.isnan(estimate.ci_low) != has_interval
+    # Fewer subjects than splits: the two subjects are counted, not the splits that they recur in.
+    flips = predicted_splits(np.random.default_rng(2), subjects=6, leans=False)
+    flips = flips.drop_duplicates("pair_id")
+    counted = flips["subject_id"].isin(["1", "2"]).to_numpy()
+    assert flips[counted]["split"].nunique() > 3
+    estimate = split_rows(flips).mean(counted[:, None], np.ones((len(flips), 1)), (1.0,))
+    assert math.isnan(estimate.ci_low)
