@@ -244,16 +244,13 @@ def _ratio_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
 
 def _rounded_ratio(context: Context, ratio: rates.RateRatio, measure: str) -> Finding:
     """Return the ratio of two rates as the authors' code has it: of rates that are rounded to two decimals."""
-    group, reference = context.sides
-    pair = np.round([ratio.rates[group], ratio.rates[reference]], 2)
-    higher = ""
-    if not np.isnan(pair).any() and pair[0] != pair[1]:
-        higher = group if pair[0] > pair[1] else reference
+    first, second = (ratio.rates[group] for group in context.sides)
+    difference = float(np.round(first, 2) - np.round(second, 2))
     return context.finding(
-        replace(ratio.estimate, value=rates.ratio_of_rounded(*ratio.rates.values())),
+        replace(ratio.estimate, value=rates.ratio_of_rounded(first, second)),
         measure,
         f"{' and '.join(context.sides)}, {ROUNDED}",
-        higher_group=higher,
+        higher_group=rates.higher_group(difference, context.sides),
         view=context.plain_view,
     )
 

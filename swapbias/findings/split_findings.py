@@ -102,18 +102,10 @@ def _flip_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         "flip_rate",
         " and ".join(context.sides),
         cluster_vars=predictions.cluster_vars,
-        higher_group=_higher(context, balance.value),
+        higher_group=rates.higher_group(balance.value, context.sides),
         only_group=float((moved > 0).sum()),
         only_reference=float((moved < 0).sum()),
     )
-
-
-def _higher(context: Context, value: float) -> str:
-    """Return the group that a difference favours; "" where it is 0 or NaN."""
-    group, reference = context.sides
-    if value > 0:
-        return group
-    return reference if value < 0 else ""
 
 
 def _ratio_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
@@ -138,7 +130,7 @@ def _ratio_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
                 estimate,
                 measure,
                 context.gap_fields["contrast"],
-                higher_group=_higher(context, estimate.value),
+                higher_group=rates.higher_group(estimate.value, context.sides),
                 cluster_vars=predictions.cluster_vars,
             )
         by_split = predictions.rows.shares(part, whole)
@@ -160,26 +152,21 @@ def _published_ratios(
     The smaller rate is always on top, so that the ratio of equal rates lies below 1 and has no interval that holds.
     """
     title = " and ".join(context.sides)
-    ratios = [_smaller_over_larger(pair) for pair in by_split]
+    ratios = [rates.smaller_over_larger(pair) for pair in by_split]
     rounded = [rates.ratio_of_rounded(*pair) for pair in by_split]
     for contrast, values, pairs in (
         (title, ratios, by_split),
         (f"{title}, {ROUNDED}", rounded, np.round(by_split, 2)),
     ):
         mean = float(np.mean(values))
-        difference = float(np.mean(pairs @ np.array(_SIDES)))
+        difference = math.nan if math.isnan(mean) else float(np.mean(pairs @ np.array(_SIDES)))
         yield context.finding(
             replace(plain, value=mean),
             measure,
             contrast,
-            higher_group="" if math.isnan(mean) else _higher(context, difference),
+            higher_group=rates.higher_group(difference, context.sides),
             view=context.plain_view,
         )
-
-
-def _smaller_over_larger(pair: Floats) -> float:
-    """Return the smaller of two rates over the larger; NaN where both are 0 or one is NaN."""
-    return float(pair.min() / pair.max()) if pair.max() > 0 else math.nan
 
 
 def _f1_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:

@@ -1,7 +1,7 @@
 """Shares of rows and what is made of them: flips, rates of classifiers by group, recall."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -135,7 +135,7 @@ def flip_rate(
         estimate=replace(share, p_value=p_value, test=test),
         more=positive_alone,
         fewer=reference_alone,
-        higher_group=_higher(positive_alone - reference_alone, names),
+        higher_group=higher_group(positive_alone - reference_alone, names),
     )
 
 
@@ -156,11 +156,27 @@ def _sign_flip_p(differences: Floats, seed: int) -> float:
     return float(result.pvalue)
 
 
-def _higher(balance: float, names: tuple[str, str]) -> str:
-    """Return the group that a difference favours; "" where it is 0 or NaN."""
-    if balance > 0:
-        return names[0]
-    return names[1] if balance < 0 else ""
+def higher_group(difference: float, names: Iterable[str]) -> str:
+    """Return the group that a difference favours; "" where it is 0 or NaN.
+
+    Args:
+        difference: the first group's number minus the second's.
+        names: the names of the two groups.
+    """
+    first, second = names
+    if difference > 0:
+        return first
+    return second if difference < 0 else ""
+
+
+def smaller_over_larger(rates: Floats) -> float:
+    """Return the smaller of two rates over the larger, 0 to 1; NaN where both are 0 or one is NaN.
+
+    Args:
+        rates: shape (2,).
+    """
+    # Of a NaN rate both the least and the largest are NaN, and NaN > 0 is false.
+    return float(divide(rates.min(), rates.max()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,16 +254,18 @@ def rate_ratio(
         )
 
     rates = column_shares(part, whole)
-    # Of a NaN rate both the least and the largest are NaN, and NaN > 0 is false.
-    published = float(divide(rates.min(), rates.max()))
     return RateRatio(
         difference=difference_on(np.asarray),
         log_ratio=difference_on(np.log),
         estimate=Estimate(
-            published, n=int(used.sum()), n_unscored=unscored, test="none", interval="none"
+            smaller_over_larger(rates),
+            n=int(used.sum()),
+            n_unscored=unscored,
+            test="none",
+            interval="none",
         ),
         rates=dict(zip(names, rates.tolist(), strict=True)),
-        higher_group=_higher(rates[0] - rates[1], names),
+        higher_group=higher_group(rates[0] - rates[1], names),
     )
 
 
@@ -266,8 +284,7 @@ def ratio_of_rounded(first: float, second: float) -> float:
     >>> ratio_of_rounded(1 / 6, 0.5), ratio_of_rounded(0.004, 0.006)
     (0.34, 0.0)
     """
-    rounded = np.round([first, second], 2)
-    return float(np.round(divide(rounded.min(), rounded.max()), 2))
+    return float(np.round(smaller_over_larger(np.round([first, second], 2)), 2))
 
 
 def macro_f1(
