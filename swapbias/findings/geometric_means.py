@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pandas as pd
 
@@ -10,19 +9,19 @@ from swapbias import measures
 from swapbias.findings.compared_units import pair_gaps
 from swapbias.findings.context import Context
 from swapbias.findings.finding import Finding
-from swapbias.measures import Estimate
+from swapbias.measures import Estimate, intervals
 
 GEOMETRIC = "geometric"
 """The rate of these findings, in ``rates`` of an experiment."""
 _IN_LOG10 = 1 / math.log(10)  # of a natural logarithm
-_MOST_LOG = 700.0  # whose exponential is a number
 
 
 def geometric_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Yield exp of the mean log10 ratio of two groups at each level, and its ratio between two subsets; 1: none.
 
     Levels are those of the first random factor, and count alike. The interval of the ratio is over levels, by Welch's
-    t of their means. Where other random factors vary too it would be too narrow, and nothing is yielded.
+    t of their means. Where other random factors vary too it would be too narrow, and nothing is yielded. Of a
+    model that gives every text one score nothing is yielded either: a ratio of 1 would say "no stereotype".
 
     Args:
         context: the context of the gap, of natural log-probabilities, in an experiment that contrasts two subsets.
@@ -34,7 +33,7 @@ def geometric_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding
     within, against = experiment.compares.contrast or ("", "")
     if context.random(rows)[1] != plural:
         return
-    if rows["score"].nunique() < 2:  # a ratio of 1 would say that there is no stereotype
+    if rows["score"].nunique() < 2:
         return
     pairs = pair_gaps(context, rows)
     levels = pairs.groupby([factor, subset], sort=False)["gap"].agg(["mean", "count", "size"])
@@ -63,9 +62,11 @@ def geometric_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding
 
 def _exponentiated(difference: Estimate) -> Estimate:
     """Return exp of a difference of logs and of the ends of its interval, without a test of its own."""
-    low, high = (math.exp(min(end, _MOST_LOG)) for end in (difference.ci_low, difference.ci_high))
-    return replace(
-        Estimate(math.exp(difference.value), ci_low=low, ci_high=high, n=difference.n),
+    return Estimate(
+        math.exp(difference.value),
+        intervals.exp_of_end(difference.ci_low),
+        intervals.exp_of_end(difference.ci_high),
+        n=difference.n,
         n_unscored=difference.n_unscored,
         test="none",
         interval=f"{difference.interval} of the log",

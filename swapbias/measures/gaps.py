@@ -21,14 +21,12 @@ from swapbias.measures.estimate import (
     two_groups,
 )
 from swapbias.measures.group_scores import GroupScores, Omnibus
-from swapbias.measures.intervals import CONFIDENCE, t_ends, t_p, t_reach
+from swapbias.measures.intervals import CONFIDENCE, exp_of_end, t_ends, t_p, t_reach
 from swapbias.measures.spreads import pooled_spread, spread_of
 from swapbias.public_calls import public_call
 
 # Weights of the two means; ``two_groups`` puts the reference second.
 _OTHER_MINUS_REFERENCE = np.array([1.0, -1.0])
-# Above it ``math.exp`` overflows (at 709).
-_MOST_LOG = 700.0
 
 
 @public_call
@@ -221,8 +219,8 @@ def _with_log_inference(
     return replace(
         log_ratio,
         value=ratio.value,
-        ci_low=ratio.value * math.exp(min(log_ratio.ci_low, _MOST_LOG)),
-        ci_high=ratio.value * math.exp(min(log_ratio.ci_high, _MOST_LOG)),
+        ci_low=ratio.value * exp_of_end(log_ratio.ci_low),
+        ci_high=ratio.value * exp_of_end(log_ratio.ci_high),
         p_value=t_p(math.log(ratio.value), log_ratio.std_error, log_ratio.df, log_ratio.skewness),
         test=method,
         interval=method,

@@ -13,6 +13,7 @@ from swapbias.public_calls import public_call
 CONFIDENCE = 0.95
 """Coverage of an interval where no other is wanted."""
 _NO_SKEW = 1e-6
+_MOST_LOG = 700.0  # above 709 its exponential is no finite number
 
 
 # Times t: further, few levels of a skewed factor would decide nothing however large the gap.
@@ -55,6 +56,15 @@ def t_ends(
         return math.nan, math.nan
     t = t_reach(confidence, df)
     return value - std_error * _reach(t, skewness), value + std_error * _reach(t, -skewness)
+
+
+def exp_of_end(end: float) -> float:
+    """Return the exponential of an end of an interval of logs; about 1e304 where it is larger.
+
+    Args:
+        end: the end, a natural log; NaN stays.
+    """
+    return math.exp(min(end, _MOST_LOG))
 
 
 def t_p(value: float, std_error: float, df: float, skewness: float = 0.0) -> float:
