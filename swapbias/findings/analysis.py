@@ -34,6 +34,7 @@ from swapbias.findings.mean_findings import (
     mean_finding,
     rate_findings,
 )
+from swapbias.findings.predictions import RATES
 from swapbias.findings.scored_rows import UNANSWERED_SCORES, one_per_prompt, split_rows
 from swapbias.findings.sensitivity import with_sensitivity
 from swapbias.findings.terms import ALL, ALL_GAPS
@@ -54,6 +55,11 @@ if TYPE_CHECKING:
 _ID_COLUMNS = ("experiment", "model_id", "prompt_id", "pair_id", "group")
 _TEXT_COLUMNS = ("text", "candidates", "lexicon", "answer", "top_tokens")
 _ALL = Slice("", "all")
+PRIMARY_COLUMNS = [
+    "model_id", "study", "experiment", "slice_value", "contrast",
+    "value", "ci_low", "ci_high", "n", "verdict",
+]  # fmt: skip
+"""The columns of a short table of findings."""
 
 
 @public_call
@@ -234,9 +240,8 @@ def experiment_findings(context: Context, rows: pd.DataFrame) -> Iterator[Findin
         rows: scored rows of the experiment, without placebo ones.
     """
     experiment = context.experiment
-    if not {*experiment.shows.rates} - {
-        GEOMETRIC
-    }:  # most of the time would go into cutting slices out of texts
+    if not RATES.keys() & {*experiment.shows.rates}:  # else these read the texts
+        # Most of the time would go into cutting slices out of texts.
         rows = rows.drop(columns=[column for column in _TEXT_COLUMNS if column in rows])
     for subset, part in split_rows(rows, experiment.compares.subset):
         yield from _subset_findings(replace(context, subset=subset), part)
@@ -275,12 +280,6 @@ def _contrast_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding
                     if GEOMETRIC in experiment.shows.rates and context.score == "score":
                         yield from geometric_findings(sliced_gap, sliced)
     yield from omnibus_findings(context, rows, ALL_GAPS)
-
-
-PRIMARY_COLUMNS = [
-    "model_id", "study", "experiment", "slice_value", "contrast",
-    "value", "ci_low", "ci_high", "n", "verdict",
-]  # fmt: skip
 
 
 def findings_table(findings: Iterable[Finding], *, short: bool = False) -> pd.DataFrame:
