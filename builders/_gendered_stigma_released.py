@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from swapbias.studies import Released, corpus_dir, prompt_row, read_table, tables
+from swapbias.studies.published import ReleasedNumber
 
 # The released RQ1 files hold templates without a phase; their order is that of the phases (paper, section 3).
 PHASE_SIZES = {"diagnosis": 4, "intention": 6, "action": 7}
@@ -72,7 +73,7 @@ def _ending_gender(words: list[str], gender: Mapping[str, str]) -> str:
 
 def _phrase_table_cells(
     label: str, phrases: str, results: str, files: Mapping[str, Path]
-) -> Iterator[tuple[str, str, str, float]]:
+) -> Iterator[ReleasedNumber]:
     """Count (prompt, diagnosis) cells of the result table that are the sums of the phrase table by ending noun."""
     gender = {
         noun: group
@@ -103,7 +104,9 @@ def _phrase_table_cells(
         ]
         if max(differences) < 1e-9:
             equal += 1
-    yield label, "phrase_table_cells", "sums equal to the result table", float(equal)
+    yield ReleasedNumber(
+        label, "phrase_table_cells", "sums equal to the result table", float(equal)
+    )
 
 
 def _outputs(stem: str) -> str:

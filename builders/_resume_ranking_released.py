@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from swapbias.studies import Released, prompt_row, ranking, tables
+from swapbias.studies.published import ReleasedNumber
 
 NAME = "resume_ranking"
 RANKINGS = "data/intermediary/resume_ranking/"
@@ -100,12 +101,12 @@ def _released_rows(path: str, files: Mapping[str, Path]) -> Iterator[dict[str, A
             yield {**row, "resume": "", "template": "", "score": float(index == first)}
 
 
-def _counts(path: str, files: Mapping[str, Path]) -> Iterator[tuple[str, str, str, float]]:
+def _counts(path: str, files: Mapping[str, Path]) -> Iterator[ReleasedNumber]:
     """Compute the share of runs that rank the candidate first who is shown first."""
     runs = _answers(path)
     job = runs[0]["context"]["job"]
     share = sum(_first_of(run) == 0 for run in runs) / len(runs)
-    yield job, "share", f"ranked first where {FIRST}", share
+    yield ReleasedNumber(job, "share", f"ranked first where {FIRST}", share)
 
 
 def released() -> Iterator[Released]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from swapbias.studies import Released, prompt_row, tables
+from swapbias.studies.published import ReleasedNumber
 
 NAME = "social_distance"
 _CONDITIONS = "data/Prompts and word ratings/stigma_conditions.csv"
@@ -56,13 +57,13 @@ def _labels(classifiers: Mapping[str, str], files: Mapping[str, Path]) -> Iterat
                 yield {**prompt, "rendering": rendering, "score": score}
 
 
-def _count_rendered_twice(files: Mapping[str, Path]) -> Iterator[tuple[str, str, str, float]]:
+def _count_rendered_twice(files: Mapping[str, Path]) -> Iterator[ReleasedNumber]:
     """Count the stigmatized conditions that the released table renders in several ways."""
     counts = Counter(
         row["Pachankis_condition"].lower() for path in files.values() for row in _rows(path)
     )
     several = sum(count > 1 for count in counts.values())
-    yield "", "count", "conditions with several renderings", float(several)
+    yield ReleasedNumber("", "count", "conditions with several renderings", float(several))
 
 
 def _files(stem: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from swapbias.studies import Candidate, Released, Row, corpus_dir, prompt_row, read_table, tables
+from swapbias.studies.published import ReleasedNumber
 
 NAME = "stigma_vignettes"
 FOLDER = corpus_dir(NAME)
@@ -123,7 +124,7 @@ def released_rows(experiments: Iterable[str], files: Mapping[str, Path]) -> Iter
                 yield {**row, "score": score, "unanswered": float(code is None)}
 
 
-def _counts(files: Mapping[str, Path]) -> Iterator[tuple[str, str, str, float]]:
+def _counts(files: Mapping[str, Path]) -> Iterator[ReleasedNumber]:
     """Count the prompts of the scale to which the authors read no answer, and those that we read otherwise."""
     from swapbias.studies import read_answer  # numpy, which listing the studies does not need
 
@@ -133,9 +134,10 @@ def _counts(files: Mapping[str, Path]) -> Iterator[tuple[str, str, str, float]]:
     for name, is_control in (("with a condition", False), ("control", True)):
         part = [answer for answer in of_scale if (answer["condition"] == CONTROL) == is_control]
         unread = sum(answer["code"] is None for answer in part)
-        yield "", "answers", f"{name}: none of {len(part)}", float(unread)
-    yield "", "answers", NAMED, float(sum(answer["answer"] is not None for answer in answers))
-    yield "", "answers", COUNTED, float(sum(answer["code"] is not None for answer in answers))
+        yield ReleasedNumber("", "answers", f"{name}: none of {len(part)}", float(unread))
+    for contrast, column in ((NAMED, "answer"), (COUNTED, "code")):
+        count = sum(answer[column] is not None for answer in answers)
+        yield ReleasedNumber("", "answers", contrast, float(count))
     otherwise = 0
     for answer in answers:
         candidates = by_text[answer["question_only"]].candidates
@@ -143,7 +145,8 @@ def _counts(files: Mapping[str, Path]) -> Iterator[tuple[str, str, str, float]]:
         option = read_answer(answer["output"], options, lettered=True)
         if (option if option in options else None) != answer["answer"]:
             otherwise += 1
-    yield "", "answers", f"read otherwise by this package, of {len(answers)}", float(otherwise)
+    contrast = f"read otherwise by this package, of {len(answers)}"
+    yield ReleasedNumber("", "answers", contrast, float(otherwise))
 
 
 def released() -> Iterator[Released]:

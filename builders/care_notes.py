@@ -9,6 +9,7 @@ from typing import Any
 
 from swapbias.hub import builder_on_use
 from swapbias.studies import Released, declared_corpus, prompt_row, tables
+from swapbias.studies.published import ReleasedNumber
 
 NAME = "care_notes"
 SCORES = "evaluate_sentiment/output_summaries/"  # then the classifier, "mean", and a file a model, length and gender
@@ -64,13 +65,13 @@ def _released_rows(files: Mapping[str, Path]) -> Iterator[dict[str, Any]]:
             yield {**row, "subject_id": f"{direction}/{document}", "score": both[gender]}
 
 
-def _counts(files: Mapping[str, Path]) -> Iterator[tuple[str, str, str, float]]:
+def _counts(files: Mapping[str, Path]) -> Iterator[ReleasedNumber]:
     """The gap of each classifier over all documents and lengths, and how many pairs there are."""
     for classifier in READ:
         pairs = scores(files, classifier).values()
         gap = statistics.fmean(pair["female"] - pair["male"] for pair in pairs)
-        yield classifier, "gap", "female - male", gap
-        yield classifier, "count", "pairs", float(len(pairs))
+        yield ReleasedNumber(classifier, "gap", "female - male", gap)
+        yield ReleasedNumber(classifier, "count", "pairs", float(len(pairs)))
 
 
 def released() -> Iterator[Released]:

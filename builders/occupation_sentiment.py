@@ -10,6 +10,7 @@ from swapbias import studies
 from swapbias.builders._occupation_sentiment_tables import compare_models, list_professions
 from swapbias.hub import builder_on_use
 from swapbias.studies import tables
+from swapbias.studies.published import ReleasedNumber
 
 NAME = "occupation_sentiment"
 GROUPS = ("male", "female")
@@ -102,10 +103,11 @@ def _released_list(path: str, files: Mapping[str, Path]) -> Iterator[dict[str, A
     return _with_scores([float(line) for line in lines if not line.startswith("#")])
 
 
-def _accuracy(path: str, files: Mapping[str, Path]) -> Iterator[tuple[str, str, str, float]]:
+def _accuracy(path: str, files: Mapping[str, Path]) -> Iterator[ReleasedNumber]:
     """The accuracy on development sentences, which the first line of a list states."""
     line = files[path].read_text(encoding="utf-8").splitlines()[0]
-    yield "", "dev_accuracy", "development sentences", float(line.rpartition(":")[2])
+    accuracy = float(line.rpartition(":")[2])
+    yield ReleasedNumber("", "dev_accuracy", "development sentences", accuracy)
 
 
 _RELEASED = {

@@ -190,8 +190,7 @@ def _recompute_findings(
         return findings, []
     published = paper_models.published_for(study.name, released.model)
     facts = []
-    for fields in released.counts(files):
-        number = paper_numbers.ReleasedNumber(*fields)
+    for number in released.counts(files):
         fact = Finding(
             study=study.name,
             experiment=released.experiment,

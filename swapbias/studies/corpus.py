@@ -158,11 +158,8 @@ class Released:
     """The files of ``sources.csv`` that hold the outputs."""
     rows: Callable[[Mapping[str, Path]], Iterable[Mapping[str, Any]]]
     """A function that makes rows, each with a ``score``, from the files: by name their path on this machine."""
-    counts: (
-        Callable[[Mapping[str, Path]], Iterable[ReleasedNumber | tuple[str, str, str, float]]]
-        | None
-    ) = None
-    """A function that makes numbers of no scored rows (counts of outputs): the fields of ``ReleasedNumber``."""
+    counts: Callable[[Mapping[str, Path]], Iterable[ReleasedNumber]] | None = None
+    """A function that makes numbers of no scored rows (counts of outputs) from the files."""
     note: str = ""
     """A note where the authors corrected the outputs after they had printed others; blank for no correction."""
     corrected: tuple[str, ...] = ()

@@ -39,7 +39,7 @@ def test_released_files_of_every_model(tmp_path):
         files[path] = write(
             tmp_path / f"{number}.csv", {"doc_num": [0, 1], **dict.fromkeys(names, scores)}
         )
-    counts = {(subset, contrast): number for subset, _, contrast, number in one.counts(files)}
+    counts = {(fact.subset, fact.contrast): fact.value for fact in one.counts(files)}
     assert counts["siebert", "female - male"] == pytest.approx(0.1)
     assert counts["regard", "female - male"] == pytest.approx(-0.1)
     assert counts["siebert", "pairs"] == 2 * 6 * 2
