@@ -12,6 +12,7 @@ from swapbias.builders._paper_lines import (
     write_number,
 )
 from swapbias.findings import Finding
+from swapbias.measures import group_gap
 from swapbias.studies.paper import PaperRun
 
 NAME = "occupation_sentiment"
@@ -107,17 +108,14 @@ def unpaired_p(run: PaperRun) -> float:
     Args:
         run: the model of a run.
     """
-    from scipy.stats import ttest_ind
-
     if run.rows is None:
         return math.nan
     rows = run.rows[run.rows["experiment"] == "sentences"]
-    women, men = (
-        rows.loc[rows["group"] == group, "score"].dropna() for group in ("female", "male")
-    )
-    if min(women.nunique(), men.nunique()) < 2:
+    rows = rows[rows["group"].isin(["female", "male"])]
+    if rows["group"].nunique() < 2:
         return math.nan
-    return float(ttest_ind(women, men).pvalue)
+    gap = group_gap(rows["score"], rows["group"].tolist(), reference_group="male", test="t")
+    return gap.p_value
 
 
 def _accuracy(run: PaperRun) -> float:

@@ -1,15 +1,15 @@
 """The table of social_distance that no single finding gives: conditions counted over several models."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from swapbias.builders._paper_lines import NOTHING, Table, put_beside, write_number
 from swapbias.studies import load_study
 from swapbias.studies.paper import PaperRun
-from swapbias.studies.published import published_rows
+from swapbias.studies.published import PRINTED, published_rows
 
 NAME = "social_distance"
-NOTHING = "–"
+_DECIMALS = 2
 _GROUPS = ("stigmatized", "other")
 _R = "P(negative) ~ share of negative labels (pearson)"
 # By column the measure and the contrast in published.csv; the mass and the r of a group are not printed.
@@ -33,7 +33,7 @@ _AVERAGED = (
 )
 
 
-def counts_over_models(runs: Sequence[PaperRun]) -> tuple[list[str], list[list[str]]]:
+def counts_over_models(runs: Sequence[PaperRun]) -> Table:
     """Calculate the counts and means over models, and the correlation of masked models with classifiers.
 
     Args:
@@ -43,8 +43,7 @@ def counts_over_models(runs: Sequence[PaperRun]) -> tuple[list[str], list[list[s
         The header and the lines: the paper's, then those of the runs; no line where no run has rows.
     """
     of_runs = _lines_of_runs([run for run in runs if run.rows is not None and len(run.rows)])
-    lines = [*_printed_lines(), *of_runs] if of_runs else []
-    return ["models", "numbers", *_PRINTED], lines
+    return ["models", "numbers", *_PRINTED], put_beside(_printed_lines(), of_runs)
 
 
 def _printed_lines() -> list[list[str]]:
@@ -56,7 +55,7 @@ def _printed_lines() -> list[list[str]]:
             (row["measure"], row["contrast"]): row["value"] for row in rows if row["model"] == model
         }
         cells = [texts.get(key, NOTHING) for key in _PRINTED.values()]
-        lines.append([model, "printed", *cells])
+        lines.append([model, PRINTED, *cells])
     return lines
 
 
@@ -99,10 +98,10 @@ def _cells_of_counts(counts: Mapping[str, Any]) -> dict[str, str]:
     for group, count in counts.items():
         cells[f"{group} > .5"] = str(count.above_half)
         cells[f"{group}, all negative"] = str(count.all_ones)
-        cells[f"{group}, mean"] = _written(count.mean)
+        cells[f"{group}, mean"] = write_number(count.mean, _DECIMALS)
     if set(counts) == set(_GROUPS):
         first, second = (counts[group].mean for group in _GROUPS)
-        cells["difference"] = _written(first - second)
+        cells["difference"] = write_number(first - second, _DECIMALS)
     return cells
 
 
@@ -113,7 +112,7 @@ def _mean_unrated_mass(runs: Sequence[PaperRun], experiment: str) -> str:
         rows = run.rows[(run.rows["experiment"] == experiment) & run.rows["group"].isin(_GROUPS)]
         if "unrated_mass" in rows:
             masses.append(float(rows["unrated_mass"].mean()))
-    return _written(sum(masses) / len(masses)) if masses else NOTHING
+    return write_number(sum(masses) / len(masses), _DECIMALS) if masses else NOTHING
 
 
 def _correlations(runs: Sequence[PaperRun]) -> dict[str, str]:
@@ -129,10 +128,5 @@ def _correlations(runs: Sequence[PaperRun]) -> dict[str, str]:
         parts |= {f"r, {group}": scores[scores["group"] == group] for group in _GROUPS}
         for name, part in parts.items():
             estimate = correlation(part[first].to_numpy(), part[second].to_numpy())
-            cells[name] = _written(estimate.value)
+            cells[name] = write_number(estimate.value, _DECIMALS)
     return cells
-
-
-def _written(number: float) -> str:
-    """Write a number with the paper's two decimals; a dash for NaN."""
-    return NOTHING if math.isnan(number) else f"{number:.2f}"

@@ -44,7 +44,8 @@ def _lines_of_run(run: PaperRun) -> Iterator[list[str]]:
         if not asked:
             continue
         counted = asked - float(rows["unanswered"].sum())
-        unsure = float(rows["said_unsure"].sum()) if "said_unsure" in rows else float("nan")
-        named = f"{counted + unsure:.6g}" if unsure == unsure else NOTHING
+        named = NOTHING
+        if "said_unsure" in rows:
+            named = f"{counted + float(rows['said_unsure'].sum()):.6g}"
         share = f"{counted / asked:.3f}"
         yield [run.title, run.label, prompt, str(asked), named, f"{counted:.6g}", share]
