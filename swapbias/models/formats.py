@@ -1,13 +1,12 @@
 """Formats of models: those of scikit-learn, and those that are not read here, each with the way that works."""
 
-import json
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from swapbias.errors import UsageError
-from swapbias.files import is_there
+from swapbias.files import is_there, parse_json
 
 _SERVE = "Serve it with a program of that format, and name it with --chat and --base-url"
 _EXPORTED = "Name the model that they were exported from, or give a function that runs them"
@@ -190,17 +189,17 @@ def refuse_pickle(path: Path) -> None:
 
 
 def training_facts(model: str) -> dict[str, float]:
-    """Read how many development sentences a model of ``swapbias train`` labels rightly.
+    """Read the share of development sentences that a model of ``swapbias train`` labels rightly.
 
     Args:
-        model: what the user named.
+        model: what the user named: the folder of such a model, or any other model.
 
     Returns:
         ``dev_accuracy``, 0 to 1, as ``training.json`` of the folder says; nothing where there is no such number.
     """
     try:
-        record = json.loads(Path(model, "training.json").read_bytes())
-    except (OSError, ValueError, RecursionError):
+        record = parse_json(Path(model, "training.json").read_bytes())
+    except (OSError, ValueError):
         return {}
     accuracy = record.get("dev_accuracy") if isinstance(record, dict) else None
     if isinstance(accuracy, bool) or not isinstance(accuracy, int | float):
