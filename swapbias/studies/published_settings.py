@@ -11,7 +11,7 @@ from swapbias.studies.tables import read_table
 
 SETTINGS_FILE = "published_settings.csv"
 NOT_HERE = "-"
-"""Of a paper's word list that the package does not have."""
+"""Stands for a word list of the paper that the package does not have."""
 _COLUMNS = ("experiment", "configs", "words", "threshold")
 _SEPARATOR = ";"
 
@@ -23,7 +23,7 @@ class PublishedSettings:
     experiment: str
     """The experiment of the study."""
     configs: tuple[str, ...] = ()
-    """The configs with the paper's own wording; none: the package has it not."""
+    """The configs with the paper's own wording; none: the package does not have it."""
     words: tuple[str, ...] = ()
     """Its word lists (CORPUS/LIST), or ``NOT_HERE``; none: no words are counted."""
     threshold: float | None = None
@@ -31,7 +31,7 @@ class PublishedSettings:
 
 
 def published_settings(study: str) -> dict[str, PublishedSettings]:
-    """Read what a study's paper read, by experiment; nothing where it is not declared.
+    """Read the settings of a study's paper by experiment; nothing where none are declared.
 
     Args:
         study: its name.
