@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from swapbias.studies import corpus_dir, fill, read_table, slots, tables
+from swapbias.swapping.agreement import begins_with_vowel
 
 NAME = "adjective_coreference"
 FOLDER = corpus_dir(NAME)
@@ -20,11 +21,6 @@ _PRONOUNS = {
 }
 _GENDERED = frozenset(("he", "him", "his", "himself", "she", "her", "hers", "herself"))
 _MARKED = re.compile(r"\[([^\]]+)\]")
-# Words before which "an" stands: of those with a vowel not "unique", "useful", "European"; and those with a silent h.
-_AFTER_AN = re.compile(
-    r"(?!eu|one\b|once|ubiq|uni(?![dmnr])|us[aeu]|ut[io])[aeiou]|honest|hono|hour|heir",
-    re.IGNORECASE,
-)
 _ARTICLE = re.compile(r"^(the|an?) ", re.IGNORECASE)
 OTHER_GENDER = {"male": "female", "female": "male"}
 Condition = dict[str, str]
@@ -86,7 +82,7 @@ def insert_adjective(text: str, noun: str, adjective: str) -> str:
     before = text[: mention.start()]
     article = re.search(r"\b(a)n?( )$", before, re.IGNORECASE)
     if article:
-        before = f"{before[: article.end(1)]}{'n' if _AFTER_AN.match(adjective) else ''} "
+        before = f"{before[: article.end(1)]}{'n' if begins_with_vowel(adjective) else ''} "
     return f"{before}{adjective} {text[mention.start() :]}"
 
 

@@ -159,6 +159,8 @@ def begins_with_vowel(text: str) -> bool | None:
 
     >>> [begins_with_vowel(text) for text in ("uncle", "heir", "union", "80-year-old", "45", "WM", "…")]
     [True, True, False, True, False, False, None]
+    >>> [begins_with_vowel(text) for text in ("honourable", "utter", "unironic", "utopian", "usable")]
+    [True, True, True, False, False]
 
     Args:
         text: the text which begins with the word.

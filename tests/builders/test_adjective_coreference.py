@@ -67,6 +67,8 @@ def test_no_sentence_is_of_winobias(occupation_sentences, upstream):
         ("A cook met an editor.", "editor", "useful", "A cook met a useful editor."),
         ("A cook met an editor.", "editor", "unimportant", "A cook met an unimportant editor."),
         ("A cook met an editor.", "cook", "Honest", "An Honest cook met an editor."),
+        ("A cook met an editor.", "editor", "utopian", "A cook met a utopian editor."),
+        ("A cook met an editor.", "cook", "unironic", "An unironic cook met an editor."),
         ("The auditor met the editor.", "editor", "mean", "The auditor met the mean editor."),
         (
             "The construction worker sat.",
