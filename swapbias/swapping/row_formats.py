@@ -17,8 +17,7 @@ import pyarrow.types as kinds
 
 from swapbias.errors import UsageError, listed
 from swapbias.files import parse_json
-from swapbias.studies import tables
-from swapbias.swapping.csv_dialect import read_dialect
+from swapbias.studies import csv_dialect, tables
 
 Batches = Iterator[tuple[pa.RecordBatch, int]]
 """Rows, and how many bytes of the file are read by now."""
@@ -193,7 +192,7 @@ def _csv_batches(path: Path, rows: int) -> Batches:
     with _opened(path) as (raw, content):
         text = io.TextIOWrapper(content, encoding="utf-8-sig", newline="")
         try:
-            written = read_dialect(text, delimiter, LONGEST)
+            written = csv_dialect.read_dialect(text, delimiter, LONGEST)
             lines = tables.strict_rows(
                 path.name,
                 written.lines,

@@ -34,6 +34,7 @@ FILES = {
     "an index that was read and written twice": exported().replace(",text", "Unnamed: 0.1,text", 1),
     "a first line of Excel": "sep=,\n" + exported(index=False),
     "a first line of Excel and semicolons": "sep=;\n" + exported(index=False, sep=";"),
+    "semicolons": exported(index=False, sep=";"),
     "tabs": exported(index=False, sep="\t"),
     "an index and tabs": exported(sep="\t"),
     "an empty last column": exported(index=False).replace("\n", ",\n"),

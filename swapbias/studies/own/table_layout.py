@@ -1,15 +1,15 @@
-"""Read a user's CSV file as programs write it: with tabs, Excel's first line ``sep=``, UTF-16, pandas' index."""
+"""Read a user's CSV file as programs write it: any sign between cells, Excel's ``sep=``, UTF-16, pandas' index."""
 
 import codecs
-import csv
 import re
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from swapbias.studies.csv_dialect import SIGNS, cells_of, named_sign
+
 if TYPE_CHECKING:
     import pandas as pd
 
-_SEPARATOR = re.compile(rb'"?sep=(.)"?\r?\n')
 UNNAMED_COLUMN = re.compile(r"(Unnamed: \d+(\.\d+)?(_level_\d+)?)?")
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -32,32 +32,30 @@ def layout_of(content: bytes, required: Collection[str]) -> Layout:
 
     Args:
         content: the file.
-        required: columns that it must have, by which tabs between cells are known.
+        required: columns that it must have, by which the sign between cells is known.
     """
     if content.startswith(_UTF_16):
         content = content.decode("utf-16", "replace").encode()
     content = content.removeprefix(codecs.BOM_UTF8)
-    delimiter = ","
-    skipped = 0
-    if separator := _SEPARATOR.match(content):
-        delimiter = separator[1].decode("ascii", "replace")
-        skipped = 1
-        content = content[separator.end() :]
-    first = content.partition(b"\n")[0].decode("utf-8", "replace").strip("\r")
-    needed = set(required)
-    has_tabs = needed.issubset(_cells(first, "\t")) and not needed.issubset(_cells(first, ","))
-    if has_tabs and not skipped:
-        delimiter = "\t"
-    header = _cells(first, delimiter)
-    unnamed = tuple(name for name in header if UNNAMED_COLUMN.fullmatch(name))
+    first, _, remaining = content.partition(b"\n")
+    delimiter = named_sign(_decoded(first))
+    skipped = 1 if delimiter else 0
+    if skipped:
+        content = remaining
+    header = _decoded(content.partition(b"\n")[0])
+    if not delimiter:
+        fitting = (sign for sign in SIGNS if {*required} <= {*_names(header, sign)})
+        delimiter = next(fitting, SIGNS[0])
+    unnamed = tuple(name for name in _names(header, delimiter) if UNNAMED_COLUMN.fullmatch(name))
     return Layout(content, delimiter, skipped, unnamed)
 
 
-def _cells(line: str, delimiter: str) -> list[str]:
-    try:
-        return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter), [])]
-    except csv.Error:
-        return []
+def _decoded(line: bytes) -> str:
+    return line.decode("utf-8", "replace").strip("\r")
+
+
+def _names(header: str, sign: str) -> list[str]:
+    return [name.strip() for name in cells_of(header, sign)]
 
 
 def without_index(
