@@ -167,6 +167,8 @@ def line_ends(before: str, after: str) -> bool:
         before: the text before the word.
         after: the text after it.
     """
+    if after[:1] == " " and after[1:2].isalpha():  # most words: the patterns take longer
+        return False
     if pattern("cell_ends").match(after):
         return True
     following = pattern("next_line").match(after)

@@ -13,7 +13,7 @@ from swapbias.swapping.agreement import agreeing, article_before
 from swapbias.swapping.gendered import is_pronoun, replacement_by_rules
 from swapbias.swapping.neighbours import NEAR, WINDOW
 from swapbias.swapping.possessives import log_odds_of_his
-from swapbias.swapping.rule_tables import DEMOGRAPHIC, GLUED
+from swapbias.swapping.rule_tables import DEMOGRAPHIC, GLUED, word_list
 from swapbias.swapping.sex_columns import REACH, in_sex_column
 from swapbias.swapping.swapper import Swapper
 from swapbias.swapping.table import COUNTED_BIRTHS, clinical_terms, kept_phrases
@@ -290,3 +290,11 @@ def test_text_without_groups_is_stable(texts):
     """Neutralising a neutralised text leaves it as it is."""
     once = SWAPPERS["resolved"].neutralise(texts)
     assert SWAPPERS["resolved"].neutralise(once) == once
+
+
+def test_first_words_of_kept_phrases():
+    """No kept phrase begins with a word such as "the": each of its places in a text would be looked at."""
+    phrases = [phrase.split() for phrase in kept_phrases()]
+    assert {words[0] for words in phrases if len(words) > 1}.isdisjoint(word_list("closed_words"))
+    texts = ["We saw The King's Speech.", "The Two Sister Study has ended."]
+    assert SWAPPERS["resolved"].swap(texts) == texts
