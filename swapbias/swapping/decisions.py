@@ -23,7 +23,7 @@ from swapbias.swapping.gendered import (
 )
 from swapbias.swapping.matches import Text
 from swapbias.swapping.neighbours import NEAR, WINDOW, last_word
-from swapbias.swapping.odd_neighbours import IS_ADDRESS_SIGN, is_odd_he
+from swapbias.swapping.odd_neighbours import IS_ADDRESS_SIGN, is_odd_he, may_be_cell
 from swapbias.swapping.possessives import SURE, by_words, in_context, log_odds_of_his
 from swapbias.swapping.rule_tables import word_list
 from swapbias.swapping.sex_columns import REACH, in_sex_column
@@ -41,8 +41,6 @@ _WORD_AFTER = re.compile(rb" [A-Za-z]{1,17}(?![\w'\x80-\xff-])|[.,;:!?)]")
 # Words after "His" or "Her" that make it a name: the bundle of His, the receptor HER2/neu.
 _NAME_FOLLOWERS = word_list("receptor_words") | word_list("name_followers") | {":"}
 _BEFORE_GERMAN_HER = word_list("before_german_her")
-_ENDS_CELL = np.isin(np.arange(256), list(b"|,;\t\n\r\"'"))
-_IS_LETTER = np.array([chr(byte).isalpha() and byte < 128 for byte in range(256)])
 _IS_BLANK = np.isin(np.arange(256), list(b" \t\n\r\x0b\x0c"))
 _MOST_CACHED = 1 << 18  # decisions kept in memory
 # A choice is the index of a word among those that a term may become, or one of these negative numbers.
@@ -321,18 +319,10 @@ class Decider:
             written = buffer[start[index] : end[index]].decode()
             around = text.beside(int(start[index]), int(end[index]), row[index], WINDOW)
             choice[index] = self._choice_by_context(self._terms[term[index]], written, *around)
-        signs = text.signs
-        blank_after = (signs[end] == SPACE) & ~_IS_LETTER[signs[end + 1]]
-        ends_cell = _ENDS_CELL[signs[end]] | blank_after | (end + 1 >= last)
-        begins_cell = (
-            _ENDS_CELL[signs[start - 1]]
-            | (signs[start - 1] == SPACE)
-            | (start == text.offsets[row])
-        )
-        in_cell = begins_cell & ends_cell
-        for index in np.flatnonzero((choice == _STAYS) & self._is_sex[term] & in_cell).tolist():
+        letters = np.flatnonzero((choice == _STAYS) & self._is_sex[term])
+        for index in letters[may_be_cell(text, indices[letters])].tolist():
             around = text.beside(int(start[index]), int(end[index]), row[index], REACH)
-            if buffer[start[index] : end[index]].isupper() and in_sex_column(*around):
+            if in_sex_column(*around):
                 choice[index] = 0
         return choice
 

@@ -13,6 +13,9 @@ IS_ADDRESS_SIGN = np.isin(np.arange(256), [ord(sign) for sign in ADDRESS_SIGNS])
 # Signs beside "he" where it may be the code of a language.
 _IS_LIST_SIGN = np.isin(np.arange(256), list(b",;:=([{\"'>"))
 
+_ENDS_CELL = np.isin(np.arange(256), list(b"|,;\t\n\r\"'"))
+_IS_LETTER = np.array([chr(byte).isalpha() and byte < 128 for byte in range(256)])
+
 
 def _packed(words: frozenset[str], length: int) -> NDArray[np.uint64]:
     """Return the first bytes of words behind a blank, each packed in a number: compared with the text at once."""
@@ -47,3 +50,23 @@ def is_odd_he(text: Text, indices: Ints, is_capital: NDArray[np.bool_]) -> NDArr
     odd |= _IS_LIST_SIGN[before] & (_IS_LIST_SIGN[following] | is_last)
     odd |= (previous == ord("-")) | (following == ord("-")) | (following == ord("_"))
     return odd
+
+
+def may_be_cell(text: Text, indices: Ints) -> NDArray[np.bool_]:
+    """Tell which capital letters may be all that a cell of a table holds: ", F;", "| M |".
+
+    Args:
+        text: the rows and their terms.
+        indices: the matches that are letters, (n,).
+    """
+    signs = text.signs
+    start = text.matches.start[indices]
+    end = text.matches.end[indices]
+    row = text.rows[indices]
+    previous = signs[start - 1]
+    following = signs[end]
+    blank_after = (following == SPACE) & ~_IS_LETTER[signs[end + 1]]
+    cell: NDArray[np.bool_] = signs[start] < ord("a")
+    cell &= _ENDS_CELL[previous] | (previous == SPACE) | (start == text.offsets[row])
+    cell &= _ENDS_CELL[following] | blank_after | (end + 1 >= text.offsets[row + 1])
+    return cell
