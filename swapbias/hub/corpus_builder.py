@@ -64,7 +64,7 @@ class CorpusBuilder(ArrowBasedBuilder):  # type: ignore[misc]
 
         Raises:
             UsageError: an unknown name, or no notes there.
-            UpstreamMissingError: a file is not at hand.
+            UpstreamMissingError: a file is missing.
         """
         self._arguments = (self.corpus_name, config_name, data_dir, cache_dir)
         self.corpus = corpus or _find_corpus(self.corpus_name, data_dir)
@@ -73,15 +73,16 @@ class CorpusBuilder(ArrowBasedBuilder):  # type: ignore[misc]
         self.credentialed = False
         """Whether a row that was written is of credentialed notes."""
         self._rows: tuple[Mapping[str, Any], ...] | None = None
-        self._root = Path(cache_dir or own_cache_dir()) / "datasets"
+        base = Path(cache_dir or own_cache_dir())
+        folders = [base / "datasets"]
         if self.corpus_config.content_key is not None:  # a folder of its own, that can be marked
             source = json.dumps([self.corpus.title, str(data_dir and Path(data_dir).resolve())])
-            self._root = self._root.with_name("notes") / _sha256([source])[:16]
+            folders = [base / "notes", base / "notes" / _sha256([source])[:16]]
+        self._root = folders[-1]
         with for_owner_alone(True):
             self._root.mkdir(mode=OWNER_FOLDER, parents=True, exist_ok=True)
-            for folder in (self._root, self._root.parent):
-                if folder.name in ("datasets", "notes") or folder == self._root:
-                    folder.chmod(OWNER_FOLDER)
+            for folder in folders:
+                folder.chmod(OWNER_FOLDER)
             super().__init__(
                 cache_dir=str(self._root),
                 dataset_name=self.corpus.name,

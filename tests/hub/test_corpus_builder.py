@@ -106,6 +106,17 @@ def test_cache_of_rows(cache, tmp_path):
         assert stat.S_IMODE((folder / "datasets").stat().st_mode) == 0o700
 
 
+@pytest.mark.parametrize("name", ["datasets", "notes"])
+def test_named_folder_stays_open(name, tmp_path):
+    """A folder that the user names stays open to others, whatever its name: only the one in it is closed."""
+    named = tmp_path / name
+    named.mkdir()
+    named.chmod(0o755)
+    Builder("control", cache_dir=named)
+    assert stat.S_IMODE(named.stat().st_mode) == 0o755
+    assert stat.S_IMODE((named / "datasets").stat().st_mode) == 0o700
+
+
 def test_builder_in_another_process(cache):
     """A stream is pickled for the workers of a loader, and gives the same rows."""
     stream = Builder("control").as_streaming_dataset(split="test")
