@@ -1,4 +1,4 @@
-"""What rows of a folder of notes depend on: its files, and the code that reads them."""
+"""What rows of a folder of notes depend on: its files, and the code and tables that make rows of them."""
 
 import hashlib
 from os import PathLike
@@ -8,13 +8,16 @@ from swapbias.files import file_sha256, rooms_sha256
 from swapbias.notes.annotations import annotation_files
 from swapbias.notes.load import MIMIC3, MIMIC4, kind_of_folder, note_tables, own_files
 from swapbias.notes.mimic import find_table
+from swapbias.notes.note_rows import NAME
 from swapbias.privacy import is_credentialed
+from swapbias.studies import corpus_dir
 
 _ROOMS = ("notes", "studies", "swapping")  # whose code makes rows of notes
+_CORPORA = (NAME, "gender_lexicon")  # whose tables that code reads
 
 
 def notes_key(folder: "str | PathLike[str]") -> str:
-    """Return a sha256 over the files of notes and the code that makes rows of them.
+    """Return a sha256 over the files of notes, and the code and tables that make rows of them.
 
     Args:
         folder: folder of a MIMIC, or a folder or file of own notes.
@@ -25,8 +28,15 @@ def notes_key(folder: "str | PathLike[str]") -> str:
     """
     path = Path(folder)
     lines = [rooms_sha256(*_ROOMS), str(is_credentialed(path))]
-    lines += [f"{file.name} {file_sha256(file)}" for file in _note_files(path)]
+    lines += [
+        f"{file.name} {file_sha256(file)}" for file in [*_package_tables(), *_note_files(path)]
+    ]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _package_tables() -> list[Path]:
+    """Return the tables of the package by which notes are labelled and their words swapped."""
+    return [table for name in _CORPORA for table in sorted(corpus_dir(name).glob("*.csv"))]
 
 
 def _note_files(path: Path) -> list[Path]:

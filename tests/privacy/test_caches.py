@@ -3,6 +3,7 @@ private."""
 
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from swapbias.models.clinical import NoteOptions
 from swapbias.notes import kind_of_folder, notes_content
 from swapbias.notes.annotations import annotation_files
 from swapbias.privacy import is_credentialed
+from swapbias.studies import corpus_dir
 from tests.conftest import ROOT
 from tests.notes import mimic
 from tests.privacy import reads_notes
@@ -105,6 +107,19 @@ def test_changed_code(notes, monkeypatch):
     monkeypatch.setattr(notes_content, "rooms_sha256", lambda *rooms: "c" * 64)
     changed = swapbias.dataset_builder("clinical_notes", data_dir=notes)
     assert builder.hash != changed.hash
+
+
+def test_changed_lexicon(notes, tmp_path, monkeypatch):
+    """A changed table of the words that are swapped makes rows again."""
+    before = notes_content.notes_key(notes)
+    copies = tmp_path / "tables"
+    for name in ("clinical_notes", "gender_lexicon"):
+        shutil.copytree(corpus_dir(name), copies / name)
+    monkeypatch.setattr(notes_content, "corpus_dir", copies.joinpath)
+    assert notes_content.notes_key(notes) == before
+    with (copies / "gender_lexicon" / "word_lists.csv").open("a") as table:
+        table.write("further,words\n")
+    assert notes_content.notes_key(notes) != before
 
 
 def test_changed_labels(notes):
