@@ -4,12 +4,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, compress
+from pathlib import Path
 
 from swapbias import models, studies
 from swapbias.errors import UsageError
 from swapbias.models import kind_of
 from swapbias.models.clinical import NoteOptions
 from swapbias.notes import AS_TRAINED, Notes
+from swapbias.privacy import refuse
 from swapbias.runs.settings import Settings
 from swapbias.runs.task import Task
 from swapbias.studies import (
@@ -114,6 +116,7 @@ def _corpus(name: str, settings: Settings) -> Corpus:
     """Return the corpus of a study, with the user's adjectives where it has any and a file of them is given."""
     corpus = studies.load_corpus(name)
     if settings.adjectives and corpus.with_adjectives:
+        refuse(Path(settings.adjectives), "read as adjectives")  # a run keeps its prompts
         return catalogue.corpus_with_adjectives(name, settings.adjectives)
     return corpus
 

@@ -4,7 +4,7 @@ import pytest
 
 from swapbias.builders._adjective_coreference_file import read_adjectives
 from swapbias.errors import UsageError
-from swapbias.files import file_sha256
+from swapbias.files import CREDENTIALED, file_sha256
 from swapbias.models.chat import ChatOptions
 from swapbias.privacy import manifest_redaction
 from swapbias.runs import Settings, resume, start
@@ -170,3 +170,15 @@ def test_adjectives_without_their_study(written, real_masked_model):
         corpus_with_adjectives(NAME, "no.csv")
     with pytest.raises(UsageError, match="gendered_stigma has no adjectives"):
         corpus_with_adjectives("gendered_stigma", written(LIST))
+
+
+def test_adjectives_of_credentialed_data(written):
+    """A file in a folder that is marked credentialed is refused before a line of it is read."""
+    path = written("She was admitted.\n")
+    (path.parent / CREDENTIALED).touch()
+    words = WordOptions(adjectives=str(path))
+    chat = ChatOptions(model="tiny", base_url="http://localhost:1/v1")
+    settings = Settings(studies=(NAME,), options=(chat, words))
+    with pytest.raises(UsageError, match="must not be read as adjectives") as refusal:
+        plan_tasks(settings)
+    assert "admitted" not in str(refusal.value)
