@@ -1,4 +1,4 @@
-"""Files of a cloned dataset: which of them are of one split and one config, so that none are read as one."""
+"""Files of a cloned dataset: which of them are of one split and one config, so that no two splits are mixed."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,8 +50,7 @@ def files_of_split(
     """
     by_split = _declared_files(folder, files, config) or _files_by_name(folder, files)
     if split is not None:
-        chosen = [*_words_of(split), split]
-        kept = [file for name in dict.fromkeys(chosen) for file in by_split.get(name, [])]
+        kept = by_split.get(split) or by_split.get(_usual_name(split), [])
         if not kept:
             raise UsageError(
                 f"{folder} has no split {split!r}, there are {listed(by_split)}. Choose another with --split."
@@ -64,9 +63,9 @@ def files_of_split(
     return next(iter(by_split.values()), [])
 
 
-def _words_of(split: str) -> tuple[str, ...]:
-    """Return the name under which files of a split are kept."""
-    return tuple(name for name, words in _WORDS.items() if split.lower() in words)
+def _usual_name(split: str) -> str:
+    """Return the usual name of a split, "validation" for "dev"; one that has none is given back."""
+    return next((name for name, words in _WORDS.items() if split.lower() in words), split)
 
 
 def _files_by_name(folder: Path, files: Sequence[Path]) -> dict[str, list[Path]]:
@@ -82,7 +81,7 @@ def _split_of(path: str) -> str:
     """Return the split that the path of a file says."""
     word = _WORD.search(path)
     if word:
-        return next(iter(_words_of(word[1])))
+        return _usual_name(word[1])
     shard = _SHARD.match(path.rpartition("/")[2])
     return shard["split"] if shard else _OTHERS
 

@@ -98,6 +98,16 @@ def test_splits_of_a_clone(tmp_path, files):
     assert "split: test" in (tmp_path / "out/README.md").read_text()
 
 
+def test_two_names_of_a_split(tmp_path):
+    """Of two declared splits with like names, the one that is named exactly is read alone."""
+    declared = "configs:\n- config_name: x\n  data_files:\n" + "".join(
+        f"  - split: {split}\n    path: {split}.csv\n" for split in ("validation", "dev")
+    )
+    rows = {"validation.csv": {"text": ["He."]}, "dev.csv": {"text": ["She."]}}
+    folder = dataset(tmp_path / "clone", {**rows, "README.md": HEAD.format(declared)})
+    assert texts(tmp_path, folder, split="dev")[0] == ["He."]
+
+
 def test_named_shards_of_a_clone(tmp_path):
     """Shards of two names are two splits; shards of one are read as one."""
     one = {f"gold-0000{at}-of-00002.parquet": {"text": [f"He {at}."]} for at in range(2)}
