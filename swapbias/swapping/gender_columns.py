@@ -74,28 +74,22 @@ def other_gender(value: Any) -> Any:
     return cased(value.strip(), gender) if gender else value
 
 
-def swapped_genders(
-    schema: pa.Schema, columns: Mapping[str, Sequence[Any]], classes: Classes
-) -> dict[str, list[Any]]:
-    """Return the columns of genders with the other one in each cell whose meaning is known.
+def swapped_genders(name: str, cells: Sequence[Any], classes: Classes) -> list[Any]:
+    """Return a column of genders with the other one in each cell whose meaning is known.
 
     Args:
-        schema: names and types of all columns.
-        columns: the cells of columns by name; those of genders are read.
+        name: the name of the column, of ``gender_names``.
+        cells: its cells.
         classes: names of classes by column.
     """
-    swapped = {}
-    for field in schema:
-        if _GENDER.fullmatch(field.name.strip()):
-            codes = _other_codes(field.name, classes)
-            swapped[field.name] = [_other_code(cell, codes) for cell in columns[field.name]]
-        elif _ANSWER.fullmatch(field.name.strip()) and _may_answer(field.type):
-            swapped[field.name] = [_other_answer(cell) for cell in columns[field.name]]
-    return swapped
+    if is_gender_answer(name):
+        return [_other_answer(cell) for cell in cells]
+    codes = _other_codes(name, classes)
+    return [_other_code(cell, codes) for cell in cells]
 
 
 def gender_names(schema: pa.Schema) -> list[str]:
-    """Return the names of the columns that ``swapped_genders`` reads.
+    """Return the names of columns that hold genders, or answer whether a patient is of one.
 
     Args:
         schema: names and types of all columns.
@@ -104,7 +98,7 @@ def gender_names(schema: pa.Schema) -> list[str]:
         field.name
         for field in schema
         if _GENDER.fullmatch(field.name.strip())
-        or (_ANSWER.fullmatch(field.name.strip()) and _may_answer(field.type))
+        or (is_gender_answer(field.name) and _may_answer(field.type))
     ]
 
 
@@ -134,7 +128,7 @@ def genders_in_words(cells: Sequence[Any], name: str, classes: Classes) -> list[
 
 
 def _answered(cell: Any, gender: str) -> Any:
-    """Return the gender of a patient of whom a cell says whether it is this one."""
+    """Return the gender of a patient by a cell that says whether it is this one."""
     written = _written(cell)
     if written not in _OTHER_ANSWER:
         return cell

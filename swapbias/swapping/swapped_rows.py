@@ -236,22 +236,19 @@ def _other_genders(
 
     The counts are of cells in such rows that stay, because nothing says which gender they are.
     """
-    names = gender_names(batch.schema)
-    cells = {name: batch.column(name).to_pylist() for name in names}
-    others = swapped_genders(batch.schema, cells, job.classes)
     columns = {}
     left = Counter[str]()
-    for name, new in others.items():
-        pairs = [
-            (cell, other) if replaced else (cell, cell)
-            for cell, other, replaced in zip(cells[name], new, is_replaced.tolist(), strict=True)
-        ]
-        columns[name] = pa.array([other for _, other in pairs], batch.column(name).type)
+    for name in gender_names(batch.schema):
+        column = batch.column(name)
+        old = column.to_pylist()
+        new = swapped_genders(name, old, job.classes)
+        rows = list(zip(is_replaced.tolist(), old, new, strict=True))
+        cells = [other if replaced else cell for replaced, cell, other in rows]
+        columns[name] = pa.array(cells, column.type)
         if not is_gender_answer(name):
-            stays = zip(pairs, is_replaced.tolist(), strict=True)
             left[name] = sum(
                 replaced and cell == other and cell not in (None, "")
-                for (cell, other), replaced in stays
+                for replaced, cell, other in rows
             )
     return columns, +left
 
