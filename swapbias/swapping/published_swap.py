@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from swapbias.errors import UsageError
 from swapbias.swapping.changes import CHANGE, REASONS
+from swapbias.swapping.genders import sides_of
 from swapbias.swapping.swapper import Swapped, Swapper
 
 _Rules = Sequence[tuple[str, str]]
@@ -50,7 +51,8 @@ def _compiled(rules: _Rules) -> _Patterns:
     return [(re.compile(rf"\b(?:{words})\b", re.IGNORECASE), word) for words, word in rules]
 
 
-_SWAPS = {"female": _compiled(_FROM_FEMALE), "male": _compiled(_FROM_MALE)}
+_FEMALE_PATTERNS = _compiled(_FROM_FEMALE)
+_MALE_PATTERNS = _compiled(_FROM_MALE)
 _NEUTRAL_PATTERNS = _compiled(_NEUTRAL)
 
 
@@ -96,8 +98,8 @@ class PublishedSwapper(Swapper):
         report = super().run(texts, mode, genders=genders)
         originals = texts.to_pylist() if isinstance(texts, pa.Array | pa.ChunkedArray) else texts
         changes = [
-            _changes(text, _patterns_for(mode, gender))
-            for text, gender in zip(originals, genders or [None] * len(originals), strict=True)
+            _changes(text, _patterns_for(mode, side))
+            for text, side in zip(originals, sides_of(genders, len(originals)), strict=True)
         ]
         changed = map(_changed, originals, changes)
         return replace(
@@ -110,12 +112,11 @@ class PublishedSwapper(Swapper):
         )
 
 
-def _patterns_for(mode: str, gender: str | None) -> _Patterns:
+def _patterns_for(mode: str, side: int) -> _Patterns:
     """Return what is replaced in a note; whoever is not female is swapped as a man."""
     if mode == "neutralise":
         return _NEUTRAL_PATTERNS
-    is_female = (gender or "").lower() in ("female", "f")
-    return _SWAPS["female" if is_female else "male"]
+    return _FEMALE_PATTERNS if side == 1 else _MALE_PATTERNS
 
 
 def _changes(text: str | None, patterns: _Patterns) -> list[dict[str, Any]]:

@@ -454,3 +454,4 @@ def test_swap_as_published():
     ]
     assert swapped.replaced.tolist() == [3, 3]
     assert swapper.neutralise(["He and her, male."]) == ["patient and its, ."]
+    assert swapper.run(["She left."], genders=[" Woman "]).texts.to_pylist() == ["he left."]
