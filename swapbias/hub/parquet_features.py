@@ -9,9 +9,8 @@ from datasets import Features
 
 from swapbias.files import whole_file
 
-_KEY = (
-    b"huggingface"  # of the metadata of a Parquet file, where datasets keeps the types of columns
-)
+# The key in the metadata of a Parquet file under which datasets keeps the types of columns.
+_KEY = b"huggingface"
 
 
 def portable_features(features: Features) -> dict[str, Any]:

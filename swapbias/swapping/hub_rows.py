@@ -111,10 +111,7 @@ class HubRows:
         """Return the commit of the revision."""
         from huggingface_hub import HfApi
 
-        hub = HfApi()
-        if hub_name.revision:
-            return hub.dataset_info(hub_name.dataset, revision=hub_name.revision).sha
-        return hub.dataset_info(hub_name.dataset).sha
+        return HfApi().dataset_info(hub_name.dataset, revision=hub_name.revision).sha
 
     def _stream(self, name: str, hub_name: HubName, commit: str | None, split: str | None) -> Any:
         """Return the rows of the split as they stream; UsageError: several splits."""

@@ -209,7 +209,7 @@ def _table(
 def _side_of_choice(
     columns: Mapping[str, tuple[int, list[str], list[str]]], side: int, number: int, other: str
 ) -> int:
-    """Return the side that a term tells where it becomes a further word: not its own where that word has it."""
+    """Return the side that a term tells where it becomes a word: "bf" is a man where it becomes "gf", not "bm"."""
     of_other, _, _ = columns.get(other.lower(), (1 - side, [], []))
     return 1 - side if number and of_other == side else side
 

@@ -464,7 +464,7 @@ def test_hub_dataset(tmp_path, monkeypatch):
             raise FileNotFoundError(f"no split {split}.\nlong story")
         return datasets.Dataset.from_dict(COLUMNS).to_iterable_dataset()
 
-    monkeypatch.setattr(huggingface_hub.HfApi, "dataset_info", lambda self, name: Info)
+    monkeypatch.setattr(huggingface_hub.HfApi, "dataset_info", lambda self, name, revision: Info)
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     rows, _ = run("owner/notes:one", tmp_path / "out", split="test", batch_rows=4)
     assert [row["text"] for row in rows] == SWAPPED

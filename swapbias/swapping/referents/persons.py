@@ -296,7 +296,7 @@ def _settled_owner(before: bytes, after: bytes) -> int | None:
 
 
 def _without_addressees(block: Block, indices: Ints) -> Ints:
-    """Return titles without those of whom a letter is addressed to, where its row has others."""
+    """Return titles without those of the people to whom a letter is addressed, where its row has others."""
     addressed = byte_pattern("addressed")
     is_other = np.array(
         [not addressed.search(before) for *_, before, _ in block.around(indices, 16, 0)], dtype=bool
