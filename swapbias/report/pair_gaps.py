@@ -128,7 +128,8 @@ def _pairs_of_contrast(
         for column, name in contrast.design.random.items()
         if column in rows and column not in _LEFT_OUT
     }
-    of_pair = rows.drop_duplicates("pair_id").set_index("pair_id")
+    # Without the reindexing, a frame without rows would take those of a new column.
+    of_pair = rows.drop_duplicates("pair_id").set_index("pair_id").reindex(scores.index)
     for column in factors:
         pairs[column] = of_pair[column].astype(str)
     pairs["set"] = ""

@@ -160,3 +160,11 @@ def test_texts_in_pictures_are_escaped():
     assert by_template.title == "by templates, mental-health conditions"
     assert "<b>" not in by_template.picture.svg
     assert re.search(r"&lt; ?b ?&gt;", by_template.picture.svg)
+
+
+def test_unscored_pairs_have_no_picture(experiment):
+    """Where one group of each pair has no score, there is no pair and nothing is drawn."""
+    rows = rows_of_pairs(GAPS)
+    rows.loc[rows["group"] == "male", "score"] = float("nan")
+    assert pair_gaps.pairs_of_models(experiment, rows, {}) == []
+    assert pair_pictures.pictures_of_pairs(experiment, rows, {}, "here") == []

@@ -50,7 +50,7 @@ def finished_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("adjectives") / "run"
     model = "openai/gpt-3.5-turbo-0613"
     with ChatServer(answers_by_trial(), model=model) as server:
-        options = ChatOptions(model=model, base_url=server.base_url, trials=2, concurrency=1)
+        options = ChatOptions(model=model, base_url=server.base_url, trials=2, concurrency=8)
         start(Settings(studies=(NAME,), options=(options,)), folder, **QUIET)
     return read_run(folder)
 

@@ -3,6 +3,7 @@
 import json
 import socket
 import threading
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -63,6 +64,7 @@ class ChatServer:
         self.key = key
         self.model = model
         self.requests = []  # bodies, in the order of arrival
+        self.asked_by_prompt = Counter()
         self.authorizations = set()
         self.headers = []  # of each request
         self.now = self.most_at_once = 0
@@ -75,12 +77,13 @@ class ChatServer:
         self.meeting = threading.Barrier(meet, timeout=10)
 
     def asked(self, prompt):
-        return sum(_prompt(body) == prompt for body in self.requests)
+        return self.asked_by_prompt[prompt]
 
     @contextmanager
     def under_way(self, body):
         with self.lock:
             self.requests.append(body)
+            self.asked_by_prompt[_prompt(body)] += 1
             self.now += 1
             self.most_at_once = max(self.most_at_once, self.now)
         try:
