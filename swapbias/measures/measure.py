@@ -142,7 +142,13 @@ _RECORDS = (
     Measure("interaction_of_three", "interaction, {contrast}", "interaction ", gap_span=4),
     # A model against itself.
     Measure("bias_difference", prefix="bias minus baseline's ", like_gap=True),
-    Measure("p_one_sided", "one-sided p, {contrast}", "one-sided p ", "p", signed=False),
+    Measure(
+        "p_one_sided",
+        "one-sided p in the direction that was seen, {contrast}",
+        "one-sided p ",
+        "p",
+        signed=False,
+    ),
     Measure("model_difference", "{contrast}", like_gap=True),
     Measure(
         "gap_beyond_wording",
