@@ -1,5 +1,6 @@
 """Text of a terminal about the demonstration: what was planted and found, and own prompts with three pairs."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -73,22 +74,30 @@ def _own_lines(
 ) -> list[str]:
     """Return the lines on the user's own prompts: the verdict, the naive test, the reason, and three pairs."""
     pairs = _pair_scores(items)
-    moved = pairs[pairs["gap"] != 0]
-    names = [words.partition("-")[0] for words in dict.fromkeys(moved["words"])]
-    reasons = [
-        f"Of {pairs['words'].nunique()} pairs of names only {len(names)} differ: "
-        f"VADER takes {joined(names)} for praise.",
-        f"The naive test treats all {len(pairs)} pairs of sentences as independent. "
-        "An audit treats names and templates as random factors: other names may show no gap.",
-    ]
+    pair_lines = _pair_lines(pairs, finding.scale)
+    some = "Three of the swapped pairs" if len(pair_lines) > 4 else "Swapped pairs"
     return [
         f"{number}. Your own prompts ({finding.model_id})",
         *wrap_sentence(_OWN, _INDENT),
         *_result_lines(f"{_found(finding)}, naive test: {_naive_p(finding, rows)}"),
-        *wrap_sentence(" ".join(reasons), _INDENT),
-        f"{'':{_INDENT}}Three of the swapped pairs, with their scores and differences:",
-        *_pair_lines(pairs, finding.scale),
+        *wrap_sentence(_reasons(pairs), _INDENT),
+        f"{'':{_INDENT}}{some}, with their scores and differences:",
+        *pair_lines,
     ]
+
+
+def _reasons(pairs: pd.DataFrame) -> str:
+    """Say which names carry the gap and why the two tests differ; few prompts may have no such name."""
+    moved = pairs[pairs["gap"] != 0]
+    names = [words.partition("-")[0] for words in dict.fromkeys(moved["words"])]
+    if not names:
+        return "None of these pairs differ: VADER takes no name among them for praise."
+    return (
+        f"Of {pairs['words'].nunique()} pairs of names only {len(names)} differ: "
+        f"VADER takes {joined(names)} for praise. "
+        f"The naive test treats all {len(pairs)} pairs of sentences as independent. "
+        "An audit treats names and templates as random factors: other names may show no gap."
+    )
 
 
 def _result_lines(result: str) -> list[str]:
@@ -102,11 +111,12 @@ def _in_points(finding: Finding) -> NumberFormat:
 
 
 def _found(finding: Finding) -> str:
-    """Return value, interval and verdict: ``found 30.0 (29.5 to 30.5): GAP``."""
+    """Return value, interval where there is one, and verdict: ``found 30.0 (29.5 to 30.5): GAP``."""
     written = _in_points(finding)
-    low, high = map(written, clipped_interval(finding))
+    low, high = clipped_interval(finding)
+    interval = "" if math.isnan(low) else f" ({written(low)} to {written(high)})"
     word = verdict_word(finding).upper()
-    return f"found {written(finding.estimate.value)} ({low} to {high}): {word}"
+    return f"found {written(finding.estimate.value)}{interval}: {word}"
 
 
 def _naive_p(finding: Finding, rows: Sequence[Finding]) -> str:
@@ -138,7 +148,7 @@ def _pair_scores(items: pd.DataFrame) -> pd.DataFrame:
 
 
 def _pair_lines(pairs: pd.DataFrame, scale: Unit) -> list[str]:
-    """Return the lines of three pairs of the template with the largest gap: the two largest, and the smallest."""
+    """Return the lines of at most three pairs of one template: its two largest gaps and its smallest."""
     template = pairs.loc[pairs["gap"].abs().idxmax(), "template"]
     ordered = pairs[pairs["template"] == template].sort_values(
         "gap", key=abs, ascending=False, kind="stable"
@@ -147,7 +157,8 @@ def _pair_lines(pairs: pd.DataFrame, scale: Unit) -> list[str]:
     gap = unit_format(scale)
     width = int(max(ordered["text"].str.len().max(), ordered["reference_text"].str.len().max()))
     lines = []
-    for row in ordered.iloc[[0, 1, -1]].to_dict("records"):
+    last = len(ordered) - 1
+    for row in ordered.iloc[sorted({0, min(1, last), last})].to_dict("records"):
         lines += [
             f"{'':{_INDENT + 2}}{row['text']:<{width}}  {score(row['score']):>5}",
             f"{'':{_INDENT + 2}}{row['reference_text']:<{width}}  "

@@ -128,3 +128,14 @@ def test_readme_quotes_the_demonstration(shown):
     lines = [line for line in quoted.splitlines() if line.strip() not in ("", "...")]
     assert len(lines) == 9
     assert [line for line in lines if re.sub(r"\d+\.\d", "0.0", line) not in printed] == []
+
+
+@pytest.mark.parametrize("limit", ["2", "8"])
+def test_a_few_prompts(tmp_path, calibration, limit):
+    """Of so few prompts that none of the names is praise, the demonstration shows the pairs that there are."""
+    done = swapbias("audit", "--limit", limit, "--out", "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    words = " ".join(done.stdout.split())
+    assert "None of these pairs differ: VADER takes no name among them for praise." in words
+    assert "Swapped pairs, with their scores and differences: " in words
+    assert "– to –" not in words  # too few for an interval
