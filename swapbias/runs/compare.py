@@ -24,7 +24,6 @@ from swapbias.findings import (
     terms,
 )
 from swapbias.measures import MEASURES, Unit
-from swapbias.models.chat import scoring_in_words
 from swapbias.privacy import is_credentialed, public_model, writing
 from swapbias.report import (
     ComparedModel,
@@ -34,15 +33,14 @@ from swapbias.report import (
     render_comparison,
     safe_line,
 )
-from swapbias.runs.results import Results, corpora_read, read_run
+from swapbias.runs.compared_prompts import Prompts, check_prompts, describe_prompts, prompts_of
+from swapbias.runs.results import Results, read_run
 from swapbias.runs.run import REPORT, Run
 from swapbias.studies import load_study
 
 _TABLE = (
     "study", "experiment", "subset", "measure", "contrast", "unit", "unit_low", "unit_high",
 )  # fmt: skip
-Prompts = tuple[int, str, tuple[str, ...], str, str]
-"""Number of rows, their sha256, those of word lists and notes, settings of chat."""
 Columns = Sequence[tuple[ComparedModel, Results, str]]
 """A model, its run, and its name there."""
 
@@ -230,7 +228,7 @@ def check_run(
     if baseline is not None:
         before = baseline if isinstance(baseline, Results) else read_run(Path(baseline))
         if before.commit:  # of the Hub come no texts to tell prompts by
-            _check_prompts(results, before)
+            check_prompts(results, before)
         options = {
             "items": dict(results.items),
             "baseline": dict(before.items),
@@ -240,22 +238,6 @@ def check_run(
     return replace(gate, notes=tuple(map(str, results.manifest.get("repeats", ()))))
 
 
-def _check_prompts(results: Results, before: Results) -> None:
-    """Refuse, with a UsageError, a baseline that read other prompts."""
-    earlier = {
-        (finding.study, finding.experiment): finding for finding in comparisons(before.found)
-    }
-    for finding in comparisons(results.found):
-        baseline = earlier.get((finding.study, finding.experiment))
-        if baseline is None:
-            continue
-        if not _prompts(finding, results.manifest) & _prompts(baseline, before.manifest):
-            raise UsageError(
-                f"{finding.study} {finding.experiment}: the runs read different prompts. Audit both with the same "
-                "swapbias and --limit."
-            )
-
-
 def _side_by_side(columns: Columns) -> ComparisonPage:
     """Return primary quantities; a row is of one study, quantity, unit, prompts, word lists and trials."""
     rows_by_key = _rows_by_key(columns)
@@ -263,7 +245,7 @@ def _side_by_side(columns: Columns) -> ComparisonPage:
     for key in sorted(rows_by_key, key=lambda key: key[:2]):
         same_quantity = rows_by_key[key]
         for prompts, cells in same_quantity:
-            note = _describe_prompts(prompts) if len(same_quantity) > 1 else ""
+            note = describe_prompts(prompts) if len(same_quantity) > 1 else ""
             findings_of_row = tuple(cells.get(index) for index in range(len(columns)))
             quantities.append(Quantity(findings_of_row, note))
     footnotes = []
@@ -284,7 +266,7 @@ def _rows_by_key(
         for finding in comparisons(list(model.found), rates=True):
             key = (finding.study, finding.experiment, finding.unit, *finding.key())
             same_quantity = rows.setdefault(key, [])
-            prompts = _prompts(finding, run.manifest)
+            prompts = prompts_of(finding, run.manifest)
             # One config may be read by two experiments of which a run has one: any common entry will do.
             cells = next((cells for others, cells in same_quantity if prompts & others), None)
             if cells is None:
@@ -363,38 +345,6 @@ def _distinct(names: list[str], *endings: Sequence[str]) -> list[str]:
         before[name] += 1
         numbered.append(f"{name} [{before[name]}]" if counts[name] > 1 else name)
     return numbered
-
-
-def _prompts(finding: Finding, manifest: Mapping[str, Any]) -> frozenset[Prompts]:
-    """Return what a number depends on besides the model, by config; numbers without a common entry do not compare."""
-    experiment = experiment_of(finding)
-    chat = manifest["settings"].get("chat")
-    is_chat = experiment is not None and experiment.kind == "chat" and isinstance(chat, dict)
-    trials = scoring_in_words(chat) if is_chat else ""
-    entries = []
-    for entry in corpora_read(manifest, finding):
-        lexicons = entry.get("lexicons")
-        lists: list[str] = []
-        if isinstance(lexicons, dict):
-            lists = sorted({str(sha256) for sha256 in lexicons.values()})
-        training = str(entry.get("training", ""))
-        entries.append((entry["rows"], entry["sha256"], tuple(lists), training, trials))
-    return frozenset(entries)
-
-
-def _describe_prompts(prompts: frozenset[Prompts]) -> str:
-    """Return prompts, word lists and trials in words, each sha256 by its first eight digits."""
-    entries = []
-    for count, sha256, lists, training, trials in prompts:
-        parts = [f"{count:,} prompts ({sha256[:8]})"]
-        if lists:
-            parts.append(f"word lists {', '.join(words[:8] for words in lists)}")
-        if training:
-            parts.append(f"notes {training[:8]}")
-        if trials:
-            parts.append(trials)
-        entries.append(", ".join(parts))
-    return f"prompts differ: {'; '.join(sorted(entries)) or 'not stated'}"
 
 
 def _scored_rows(
