@@ -66,7 +66,7 @@ class CorpusBuilder(ArrowBasedBuilder):  # type: ignore[misc]
             UsageError: an unknown name, or no notes there.
             UpstreamMissingError: a file is missing.
         """
-        self._arguments = (self.corpus_name, config_name, data_dir, cache_dir)
+        self._arguments = (self.corpus_name, config_name, data_dir, cache_dir, corpus)
         self.corpus = corpus or _find_corpus(self.corpus_name, data_dir)
         configs = self.corpus.configs
         self.corpus_config = self.corpus.config(config_name) if config_name else configs[0]
@@ -118,11 +118,8 @@ class CorpusBuilder(ArrowBasedBuilder):  # type: ignore[misc]
             if isinstance(error.__cause__, (ValueError, OSError)):  # the sentence on the rows
                 raise error.__cause__ from None
             raise
-        written = Path(output_dir or self.cache_dir)
-        if self.credentialed and output_dir:
-            credentialed.mark(written)
         if options.get("file_format") == "parquet":
-            for path in written.glob("*.parquet"):
+            for path in Path(output_dir or self.cache_dir).glob("*.parquet"):
                 restate_features(path, self.info.features)
         if is_of_notes:
             self._remove_older()
@@ -181,15 +178,16 @@ class CorpusBuilder(ArrowBasedBuilder):  # type: ignore[misc]
         schema = catalogue.config_features(self.corpus_config).arrow_schema
         for number, batch in enumerate(iter(lambda: list(islice(remaining, _GROUP)), [])):
             if any(row.get("credentialed") == "True" for row in batch):
-                self._mark_root()
+                self._mark_folders()
             typed = [*self.corpus_config.publish_rows(batch)]
             yield number, pa.Table.from_pylist(typed, schema=schema)
 
-    def _mark_root(self) -> None:
-        """Mark the cache before the first credentialed row is in it."""
+    def _mark_folders(self) -> None:
+        """Mark the cache, and the folder that is written, before the first credentialed row is in them."""
         self.credentialed = True
-        if not (self._root / CREDENTIALED).exists():
-            credentialed.mark(self._root)
+        for folder in (self._root, Path(self._output_dir)):
+            if not (folder / CREDENTIALED).exists():
+                credentialed.mark(folder)
 
 
 def _find_corpus(name: str, data_dir: "str | PathLike[str] | None") -> Corpus:
@@ -231,9 +229,10 @@ def _rebuild(
     config: str | None,
     data_dir: "str | PathLike[str] | None",
     cache_dir: "str | PathLike[str] | None",
+    rows_of: Corpus | None,
 ) -> CorpusBuilder:
     """Make a builder anew in another process."""
-    return builder_class(corpus)(config, data_dir=data_dir, cache_dir=cache_dir)
+    return builder_class(corpus)(config, data_dir=data_dir, cache_dir=cache_dir, corpus=rows_of)
 
 
 @public_call
@@ -261,8 +260,8 @@ def dataset_builder(
 
     >>> builder = dataset_builder("occupation_sentiment", "sentences")
     >>> builder.download_and_prepare()
-    >>> builder.as_dataset(split="test").num_rows, str(builder.info.version)
-    (800, '3.0.0')
+    >>> builder.as_dataset(split="test").num_rows, builder.info.homepage
+    (800, 'https://doi.org/10.18653/v1/W19-3809')
     """
     return builder_class(corpus)(config, data_dir=data_dir, cache_dir=cache_dir)
 

@@ -1,22 +1,26 @@
 """What a corpus of the package still lacks before it is published: recorded rows, parts of its card, rewordings."""
 
 import csv
+import hashlib
 import io
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from swapbias.errors import StudyError, UpstreamMissingError, listed, quoted
+from swapbias.errors import StudyError, UpstreamMissingError, UsageError, listed, quoted
 from swapbias.files import write_whole
 from swapbias.hub.cards import CARD
 from swapbias.hub.dataset_card import RECIPE, SECTION, citation, meanings, section
 from swapbias.hub.licences import withheld_configs
+from swapbias.hub.parquet_features import portable_features
 from swapbias.studies import (
     PROMPT_COLUMNS,
     Config,
     Corpus,
     Experiment,
+    catalogue,
     config_rows,
     corpus_dir,
     load_corpus,
@@ -25,9 +29,11 @@ from swapbias.studies import (
     tables,
 )
 
-ROWS = "rows.csv"  # of a corpus' folder: how many rows each config has, their sha256, and types of columns
-_COLUMNS = ("config", "rows", "sha256", "types")
+# Of a corpus' folder: the version, and of each config its rows, their sha256 and its types.
+ROWS = "rows.csv"
+_COLUMNS = ("config", "rows", "sha256", "types", "metadata", "version")
 _PARTS = (SECTION, "Where it comes from", "Use and misuse", "Citation", RECIPE)
+_DIGITS = 16  # of a sha256 that is recorded, hexadecimal
 _MOST_CODE = 20  # lines of the code with which a card ends
 _LEAST_LETTERS = 9  # of a meaning
 _MOST_VALUES = 14  # a column with fewer values names each in its meaning
@@ -89,7 +95,7 @@ def _paper_faults(name: str) -> list[str]:
 
 
 def row_faults(corpus: Corpus) -> Iterator[str]:
-    """Compare the rows of a corpus with those that its folder records.
+    """Compare the rows of a corpus, and the types that its Parquet files state, with those that its folder records.
 
     Args:
         corpus: the corpus.
@@ -97,28 +103,33 @@ def row_faults(corpus: Corpus) -> Iterator[str]:
     Returns:
         a sentence for each config that differs.
     """
+    file = f"{corpus.name}/{ROWS}"
     recorded = recorded_rows(corpus.name)
     for config in corpus.configs:
-        file = f"{corpus.name}/{ROWS}"
-        types = _types(config)
         if config.name not in recorded:
             yield f"{file} has no line for config {config.name}. Record its rows."
             continue
-        line = recorded[config.name]
-        if line["types"] != types:
-            before = line["types"] or "no types"
+        before = recorded[config.name]
+        now = _line(corpus, config, before)
+        next_step = "Record its rows."
+        if before["version"] == corpus.version:
+            next_step = f"Raise version in corpus.toml (now {corpus.version}), and record its rows."
+        if before["types"] != now["types"]:
             yield (
-                f"{file} has {before} for config {config.name}, expected {types or 'none'}. Raise version in "
-                "corpus.toml, and record its rows."
+                f"{file} has {before['types'] or 'no types'} for config {config.name}, expected "
+                f"{now['types'] or 'none'}. {next_step}"
             )
-        rows = _rows_at_hand(corpus, config)
-        if rows is not None and [line["rows"], line["sha256"]] != _digest(rows):
+        if [before["rows"], before["sha256"]] != [now["rows"], now["sha256"]]:
             yield (
-                f"{file}: config {config.name} has other rows than the recorded ones. Undo the change, or raise "
-                "version in corpus.toml and record its rows."
+                f"{file}: config {config.name} has other rows than the recorded ones. Undo the change, or: "
+                f"{next_step}"
             )
+        if before["metadata"] != now["metadata"]:
+            yield f"{file}: Parquet files of {config.name} state other types than recorded. {next_step}"
+        if before["version"] != corpus.version:
+            yield f"{file} is of version {before['version']}, expected {corpus.version}. Record its rows."
     for name in recorded.keys() - {config.name for config in corpus.configs}:
-        yield f"{corpus.name}/{ROWS} has a line for {name}, which is no config. Record the rows again."
+        yield f"{file} has a line for {name}, which is no config. Record the rows again."
 
 
 def recorded_rows(name: str) -> dict[str, dict[str, str]]:
@@ -137,13 +148,16 @@ def recorded_rows(name: str) -> dict[str, dict[str, str]]:
 
 
 def record_rows(name: str) -> Path:
-    """Write how many rows each config of a corpus has, their sha256, and types of columns, into its folder.
+    """Write the number of rows of each config of a corpus, their sha256, and types of columns, into its folder.
 
     Args:
-        name: the name of the corpus. The line of a config whose rows are missing stays as it is.
+        name: the name of the corpus. Rows of a config that are missing stay as they were recorded.
 
     Returns:
         the file.
+
+    Raises:
+        UsageError: a config differs from what is recorded of the same version.
     """
     corpus = load_corpus(name)
     recorded = recorded_rows(name)
@@ -151,16 +165,35 @@ def record_rows(name: str) -> Path:
     table = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
     table.writeheader()
     for config in corpus.configs:
-        rows = _rows_at_hand(corpus, config)
-        if rows is not None:
-            count, digest = _digest(rows)
-            line = {"config": config.name, "rows": count, "sha256": digest, "types": _types(config)}
+        before = recorded.get(config.name, {})
+        line = _line(corpus, config, before)
+        if before and before != line and before["version"] == corpus.version:
+            raise UsageError(
+                f"{name}: config {config.name} differs from what is recorded of version {corpus.version}. Raise "
+                "version in corpus.toml, then record its rows."
+            )
+        if line["rows"]:
             table.writerow(line)
-        elif config.name in recorded:
-            table.writerow(recorded[config.name])
     path = corpus_dir(name) / ROWS
     write_whole(path, text.getvalue().encode())
     return path
+
+
+def _line(corpus: Corpus, config: Config, recorded: Mapping[str, str]) -> dict[str, str]:
+    """Return what is recorded of a config; its rows as they are recorded where they are not at hand."""
+    count, digest = recorded.get("rows", ""), recorded.get("sha256", "")
+    rows = _rows_at_hand(corpus, config)
+    if rows is not None:
+        count, digest = str(len(rows)), tables.fingerprint(rows)[:_DIGITS]
+    stated = json.dumps(portable_features(catalogue.config_features(config)), sort_keys=True)
+    return {
+        "config": config.name,
+        "rows": count,
+        "sha256": digest,
+        "types": _types(config),
+        "metadata": hashlib.sha256(stated.encode()).hexdigest()[:_DIGITS],
+        "version": corpus.version,
+    }
 
 
 def _rows_at_hand(corpus: Corpus, config: Config) -> "list[dict[str, str]] | None":
@@ -169,11 +202,6 @@ def _rows_at_hand(corpus: Corpus, config: Config) -> "list[dict[str, str]] | Non
         return list(config_rows(corpus.name, config.name, download=False))
     except UpstreamMissingError:
         return None
-
-
-def _digest(rows: "list[dict[str, str]]") -> list[str]:
-    """Return the number of rows, and the first 16 hexadecimal digits of their sha256."""
-    return [str(len(rows)), tables.fingerprint(rows)[:16]]
 
 
 def _types(config: Config) -> str:

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -275,11 +276,15 @@ def upstream_file(corpus: str, path: str, *, download: bool = True) -> Path:
         file = cache_dir() / "upstream" / pin["repository"] / pin["commit"] / path
         is_cached = file.is_file() and file_sha256(file) == pin["sha256"]
         if download and not is_cached:
-            _fetch(pin, file)
+            _fetch(corpus, pin, file)
     if not file.is_file():
+        next_step = _NEXT_STEP
+        if local:
+            next_step = (
+                "Put it into the folder SWAPBIAS_UPSTREAM, or unset that to have it fetched."
+            )
         raise UpstreamMissingError(
-            f"{pin['repository']}/{path} was not found. "
-            "Set SWAPBIAS_UPSTREAM to a folder that contains it, or go online so that it is fetched."
+            f"{corpus} is made of {pin['repository']}/{path}, which was not found. {next_step}"
         )
     if file_sha256(file) != pin["sha256"]:
         raise UpstreamMissingError(
@@ -289,17 +294,19 @@ def upstream_file(corpus: str, path: str, *, download: bool = True) -> Path:
     return file
 
 
-def _fetch(pin: Mapping[str, str], target: Path) -> None:
-    """Fetch a pinned file and save it, where it is the pinned one."""
+_NEXT_STEP = "Go online once, or set SWAPBIAS_UPSTREAM to a folder that contains it."
+
+
+def _fetch(corpus: str, pin: Mapping[str, str], target: Path) -> None:
+    """Fetch a pinned file of a corpus and save it, where it is the pinned one."""
     url = _RAW_URL.format(**pin).replace(" ", "%20")
     try:
         with urllib.request.urlopen(url, timeout=30) as answer:
             content = answer.read()
     except (OSError, http.client.HTTPException) as error:
-        reason = getattr(error, "reason", error)
         raise UpstreamMissingError(
-            f"{pin['repository']}/{pin['path']} could not be fetched ({reason}). "
-            "Set SWAPBIAS_UPSTREAM to a folder that contains it, or go online."
+            f"{corpus} is made of {pin['repository']}/{pin['path']}, which could not be fetched: "
+            f"{_why_unfetched(error)}. {_NEXT_STEP}"
         ) from error
     if hashlib.sha256(content).hexdigest() != pin["sha256"]:
         raise UpstreamMissingError(
@@ -307,6 +314,18 @@ def _fetch(pin: Mapping[str, str], target: Path) -> None:
         )
     target.parent.mkdir(parents=True, exist_ok=True)
     write_whole(target, content)
+
+
+def _why_unfetched(error: Exception) -> str:
+    """Say in plain words why a file did not come."""
+    if isinstance(error, urllib.error.HTTPError):
+        return f"GitHub answered {error.code}"
+    reason = getattr(error, "reason", error)
+    if isinstance(reason, TimeoutError):
+        return "GitHub did not answer within 30 seconds"
+    if isinstance(error, urllib.error.URLError):
+        return "GitHub cannot be reached from here"
+    return f"it was cut ({type(error).__name__})"
 
 
 def csv_rows(path: Path, *, delimiter: str = ",") -> Iterator[dict[str, str]]:

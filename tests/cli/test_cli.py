@@ -362,7 +362,7 @@ def test_build(tmp_path, monkeypatch):
     done = swapbias("build", "--out", tmp_path, SWAPBIAS_UPSTREAM=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "original_conditions: left out" in done.stdout
-    assert "Set SWAPBIAS_UPSTREAM" in done.stdout
+    assert "Put it into the folder SWAPBIAS_UPSTREAM" in done.stdout
     assert datasets.load_dataset(str(tmp_path / "stigma_vignettes"))["test"].num_rows == 432
     assert datasets.load_dataset(str(tmp_path / "gender_lexicon"), "nouns")["train"].num_rows == 112
     streamed = datasets.load_dataset(

@@ -3,6 +3,8 @@
 import pickle
 import stat
 from importlib import import_module
+from pathlib import Path
+from urllib.error import URLError
 
 import datasets
 import pytest
@@ -10,9 +12,11 @@ import pytest
 import swapbias
 from swapbias import studies
 from swapbias.builders.occupation_sentiment import Builder
-from swapbias.errors import UsageError
+from swapbias.errors import UpstreamMissingError, UsageError
+from swapbias.files import CREDENTIALED
 from swapbias.hub import corpus_builder
 from swapbias.studies import Config, Corpus
+from tests.notes.mimic import write_mimic3
 
 
 @pytest.fixture
@@ -128,3 +132,57 @@ def test_path_stays(cache):
     path = corpus_builder.Path
     Builder("control").as_streaming_dataset()
     assert corpus_builder.Path is path
+
+
+def two_words():
+    return [{"word": "a"}, {"word": "b"}]
+
+
+def test_given_corpus_in_another_process(cache):
+    """A builder of a corpus that was given to it is pickled with that corpus."""
+    corpus = Corpus(
+        name="made_up", title="Words", configs=(Config("words", "Words", two_words, ("word",)),)
+    )
+    builder = corpus_builder.CorpusBuilder("words", corpus=corpus)
+    copy = pickle.loads(pickle.dumps(builder))  # noqa: S301
+    assert copy.hash == builder.hash
+    copy.download_and_prepare()
+    assert copy.as_dataset(split="test")["word"][:] == ["a", "b"]
+
+
+def test_output_folder_of_notes(cache, tmp_path, monkeypatch):
+    """A folder for rows of credentialed notes is marked and closed before the first row is in it."""
+    write_mimic3(tmp_path / "mimic", notes=12)
+    builder = swapbias.dataset_builder("clinical_notes", "pairs", data_dir=tmp_path / "mimic")
+    seen = []
+
+    def watched(rows):
+        for number, table in type(builder)._generate_tables(builder, rows):
+            folder = Path(builder._output_dir)
+            written = sum(path.stat().st_size for path in folder.rglob("*.arrow"))
+            mode = stat.S_IMODE(folder.stat().st_mode)
+            seen.append((folder.name, (folder / CREDENTIALED).exists(), mode, written))
+            yield number, table
+
+    monkeypatch.setattr(builder, "_generate_tables", watched)
+    builder.download_and_prepare(str(tmp_path / "out"))
+    assert seen[0] == ("out.incomplete", True, 0o700, 0)
+    assert (tmp_path / "out" / CREDENTIALED).exists()
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "out").iterdir()} == {0o600}
+
+
+def test_upstream_file_without_network(cache, monkeypatch):
+    """A corpus whose upstream file cannot be fetched says what is missing, where, and what to do."""
+    monkeypatch.delenv("SWAPBIAS_UPSTREAM", raising=False)
+
+    def unreachable(url, timeout):
+        raise URLError(OSError(-2, "Name or service not known"))
+
+    monkeypatch.setattr("urllib.request.urlopen", unreachable)
+    with pytest.raises(UpstreamMissingError) as raised:
+        swapbias.dataset_builder("gest", "masked")
+    assert str(raised.value) == (
+        "gest is made of kinit-sk/gest/data/gest.csv, which could not be fetched: GitHub cannot be reached from "
+        "here. Go online once, or set SWAPBIAS_UPSTREAM to a folder that contains it."
+    )

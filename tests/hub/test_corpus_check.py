@@ -52,7 +52,7 @@ def test_skeleton_of_a_corpus(pasted):
     code, said = check(folder, "--write")
     assert (code, said.splitlines()[-1]) == (0, "It can be published.")
     recorded = (folder / "shifts" / "datasets_src" / NAME / "rows.csv").read_text().splitlines()
-    assert recorded[0] == "config,rows,sha256,types"
+    assert recorded[0] == "config,rows,sha256,types,metadata,version"
     assert [line.split(",")[:2] for line in recorded[1:]] == [
         ["sentences", "8"],  # 4 templates, 2 groups
         ["sentences_wordings", "40"],
@@ -63,6 +63,42 @@ def test_skeleton_of_a_corpus(pasted):
     code, said = check(folder)
     assert code == 1
     assert "config sentences has other rows than the recorded ones." in said
+    code, _ = check(folder, "--write")
+    assert code == 2  # the same version cannot be recorded with other rows
+
+
+def declared(folder):
+    return folder / "shifts" / "datasets_src" / NAME / "corpus.toml"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("", "", "It can be published."),
+        ('version = "1.0.0"', 'version = "1.0.1"', "rows.csv is of version 1.0.0, expected 1.0.1."),
+        (
+            "placebo = true\n",
+            'placebo = true\n\n[configs.types]\nlabel = ["rest", "work"]\n',
+            "Parquet files of sentences_wordings state other types than recorded. Raise version",
+        ),
+    ],
+    ids=["same", "version", "types"],
+)
+def test_version_of_recorded_rows(old, new, sentence, pasted):
+    """Other types need a new version, and a new version is recorded."""
+    folder = pasted()
+    check(folder, "--write")
+    path = declared(folder)
+    path.write_text(path.read_text().replace(old, new))
+    code, said = check(folder)
+    assert sentence in said
+    assert code == (1 if old else 0)
+    code, said = check(folder, "--write")
+    is_refused = "types" in new
+    assert code == (2 if is_refused else 0)
+    if is_refused:
+        path.write_text(path.read_text().replace('version = "1.0.0"', 'version = "1.1.0"'))
+        assert check(folder, "--write")[0] == 0
 
 
 WITHOUT_WORDINGS = {

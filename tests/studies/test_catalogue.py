@@ -201,7 +201,9 @@ def test_unknown_names(tmp_path, monkeypatch):
         with pytest.raises(UsageError, match=sentence):
             call()
     monkeypatch.setenv("SWAPBIAS_UPSTREAM", str(tmp_path))
-    with pytest.raises(UpstreamMissingError, match=r"was not found\. Set SWAPBIAS_UPSTREAM"):
+    with pytest.raises(
+        UpstreamMissingError, match="was not found. Put it into the folder SWAPBIAS"
+    ):
         studies.config_rows("stigma_vignettes", "original_conditions")
 
 

@@ -167,9 +167,9 @@ def test_misspelt_name(name, monkeypatch):
             ":3: licence is 'Proprietary', under which nothing",
         ),
         (
-            'version = "3.0.0"',
-            'version = "3.0"',
-            r":2: version is '3.0', expected three numbers as in 1.0.0",
+            'version = "3.0.',
+            'version = "3.',
+            r":2: version is '3\.\d', expected three numbers as in 1.0.0",
         ),
         (
             'like = "conditions"',
