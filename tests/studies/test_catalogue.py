@@ -202,7 +202,7 @@ def test_unknown_names(tmp_path, monkeypatch):
             call()
     monkeypatch.setenv("SWAPBIAS_UPSTREAM", str(tmp_path))
     with pytest.raises(
-        UpstreamMissingError, match="was not found. Put it into the folder SWAPBIAS"
+        UpstreamMissingError, match=r"was not found\. Put it into the folder SWAPBIAS"
     ):
         studies.config_rows("stigma_vignettes", "original_conditions")
 
