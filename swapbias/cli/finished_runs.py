@@ -339,6 +339,7 @@ def push(
     namespace: Annotated[str, ui.option("Your name or an organisation's on the Hub.")],
     names: Annotated[ui.Names, ui.argument("NAME", "Corpora or measures [all].")] = None,
     private: Annotated[bool, ui.option("Make new repositories private.", "--private")] = False,
+    overwrite: ui.Overwrite = False,
     dry_run: ui.DryRun = False,
 ) -> None:
     """Publish corpora or measures on the Hub, each with the version of its tag."""
@@ -348,6 +349,7 @@ def push(
         names or (),
         namespace=namespace,
         private=private,
+        overwrite=overwrite,
         dry_run=dry_run,
     )
 
@@ -362,10 +364,14 @@ def pull(
     ],
     folder: ui.OutFolder,
     revision: Annotated[
-        str, ui.option("A tag (v and the version on the card) or commit.")
-    ] = "main",
+        str,
+        ui.option(
+            "A tag, branch or commit [that of the installed version; of results main].",
+            show_default=False,
+        ),
+    ] = "",
 ) -> None:
-    """Fetch corpora, measures or runs from the Hub, of one commit.
+    """Fetch corpora, measures or runs from the Hub, or update their folders.
 
     Measures are code of their owner; reports are pages of a stranger.
     """

@@ -147,11 +147,18 @@ def push_folder(
     folder: Folder,
     repo: Annotated[str, ui.argument("OWNER/NAME", "A dataset on the Hub; made if need be.")],
     public: Annotated[bool, ui.option("Everybody may read it.", "--public")] = False,
+    overwrite: ui.Overwrite = False,
     dry_run: ui.DryRun = False,
 ) -> None:
     """Publish a study as a dataset: others run it with --study OWNER/NAME."""
     pushed = hub.push_study(
-        hub.Hub(), folder, repo, private=not public, dry_run=dry_run, say=ui.say
+        hub.Hub(),
+        folder,
+        repo,
+        private=not public,
+        overwrite=overwrite,
+        dry_run=dry_run,
+        say=ui.say,
     )
     ui.show(pushed.sentence())
     if pushed.commit:

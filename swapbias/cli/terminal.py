@@ -82,6 +82,9 @@ def share_of_range(text: object) -> float:
 
 SHARE: dict[str, Any] = {"parser": share_of_range, "metavar": "SHARE"}  # of an option: a margin
 Names = list[str] | None  # of an option or argument that may be repeated
+Overwrite = Annotated[
+    bool, option("Overwrite what was changed on the Hub since the last push.", "--overwrite")
+]
 DryRun = Annotated[bool, option("Show what would be written; write nothing.", "--dry-run")]
 Verbose = Annotated[bool, option("Print details.", "--verbose")]
 RunFolder = Annotated[Path, argument("RUN", "Folder of a finished run.")]

@@ -1,14 +1,17 @@
 """The only file that talks to the Hub: what goes out is checked, what fails becomes one sentence."""
 
+import glob
+import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from swapbias.errors import HubError, UsageError
+from swapbias.errors import HubError, UsageError, listed
 from swapbias.hub.hub_errors import one_sentence
-from swapbias.hub.repository import Change, Repo, State
+from swapbias.hub.repository import Change, Commit, Repo, State
 from swapbias.hub_http import configure_http
 from swapbias.privacy import check_upload
 from swapbias.studies import tables
@@ -17,6 +20,25 @@ if TYPE_CHECKING:
     from huggingface_hub import CommitInfo, Discussion
 
 SOURCE = "https://github.com/swapbias/swapbias"
+
+
+@contextmanager
+def _without_bars() -> Iterator[None]:
+    """Let the client show no progress bars, as it does without a terminal too."""
+    from huggingface_hub.utils import (  # type: ignore[attr-defined]
+        are_progress_bars_disabled,
+        disable_progress_bars,
+        enable_progress_bars,
+    )
+
+    if are_progress_bars_disabled():
+        yield
+        return
+    disable_progress_bars()
+    try:
+        yield
+    finally:
+        enable_progress_bars()
 
 
 class Hub:
@@ -94,13 +116,18 @@ class Hub:
         Returns:
             its files and tags; None where it is not there, or not to be seen with this token.
         """
-        from huggingface_hub.errors import RepositoryNotFoundError
+        from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
 
         with one_sentence(f"read {repo.name}"):
             try:
                 info = self._api.repo_info(repo.name, repo_type=repo.kind, revision=revision)
             except RepositoryNotFoundError:
                 return None
+            except RevisionNotFoundError as error:
+                names = listed(sorted(self._tags(repo)), "its tags, but it has none")
+                raise HubError(
+                    f"{repo.name} has no revision {revision}, expected main or one of {names}. Name one of these."
+                ) from error
             tree = self._api.list_repo_tree(
                 repo.name, recursive=True, revision=info.sha, repo_type=repo.kind
             )
@@ -111,9 +138,13 @@ class Hub:
                 files[entry.path] = f"git:{entry.blob_id}"
                 if entry.lfs:
                     files[entry.path] = f"sha256:{entry.lfs.sha256}"
-            refs = self._api.list_repo_refs(repo.name, repo_type=repo.kind)
-            tags = {tag.name: tag.target_commit for tag in refs.tags}
+            tags = self._tags(repo)
         return State(repo, str(info.sha), bool(info.private), files, tags)
+
+    def _tags(self, repo: Repo) -> dict[str, str]:
+        """Return the commit of each tag of a repository."""
+        refs = self._api.list_repo_refs(repo.name, repo_type=repo.kind)
+        return {str(tag.name): str(tag.target_commit) for tag in refs.tags}
 
     def existing_state(self, repo: Repo, *, revision: str = "main") -> State:
         """Read what a repository holds that must be there.
@@ -135,18 +166,18 @@ class Hub:
             )
         return state
 
-    def commits(self, repo: Repo) -> list[str]:
-        """List the titles of the commits of the main branch.
+    def commits(self, repo: Repo) -> list[Commit]:
+        """List the commits of the main branch.
 
         Args:
             repo: the repository.
 
         Returns:
-            titles, newest first.
+            commits, newest first.
         """
         with one_sentence(f"read {repo.name}"):
             commits = self._api.list_repo_commits(repo.name, repo_type=repo.kind)
-            return [str(commit.title) for commit in commits]
+            return [Commit(str(commit.commit_id), str(commit.title)) for commit in commits]
 
     def last_commit(self, state: State, folder: str) -> str:
         """Return the last commit that changed a folder.
@@ -239,6 +270,27 @@ class Hub:
             files = pool.map(download, wanted)
             return dict(zip(wanted, map(Path, files), strict=True))
 
+    def snapshot(self, state: State, paths: Iterable[str], *, offline: bool = False) -> Path:
+        """Fetch files of a state into the client's cache; those that are there are not fetched again.
+
+        Args:
+            state: the repository at a commit.
+            paths: the paths of the files.
+            offline: whether all must be in the cache.
+
+        Returns:
+            the folder in the cache that holds them.
+        """
+        with one_sentence(f"read {state.repo.name}"), _without_bars():
+            folder = self._api.snapshot_download(
+                state.repo.name,
+                repo_type=state.repo.kind,
+                revision=state.commit,
+                allow_patterns=[glob.escape(path) for path in paths],
+                local_files_only=offline,
+            )
+        return Path(folder)
+
     def create(self, repo: Repo, *, private: bool, sdk: str | None = None) -> None:
         """Make a repository; nothing happens where it is there, and its visibility stays.
 
@@ -285,7 +337,8 @@ class Hub:
             *(CommitOperationAdd(path, content) for path, content in change.write.items()),
             *(CommitOperationDelete(path, is_folder=False) for path in change.delete),
         ]
-        with one_sentence(f"write to {repo.name}", writes=True):
+        bars = nullcontext() if sys.stderr.isatty() else _without_bars()
+        with one_sentence(f"write to {repo.name}", writes=True), bars:
             commit: CommitInfo = self._api.create_commit(
                 repo.name,
                 operations,

@@ -1,7 +1,5 @@
 """What people push and pull, each in turn: trouble with one does not stop the others; and studies of their own."""
 
-import re
-import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from os import PathLike, fspath
@@ -9,19 +7,18 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from swapbias import swapping
-from swapbias.errors import HubError, UsageError, exit_code, listed, log_traceback
-from swapbias.files import atomic_directory
+from swapbias.errors import UsageError, exit_code, listed, log_traceback
 from swapbias.hub.cards import CARD
 from swapbias.hub.client import Hub
 from swapbias.hub.dry_run import DryHub
-from swapbias.hub.metric_spaces import push_metric, shipped
+from swapbias.hub.metric_spaces import push_metric
+from swapbias.hub.pull import DATASET, METRIC, RESULTS, pull_repo, wanted_repos
 from swapbias.hub.push import Push, PushOptions, Say, push_repo
-from swapbias.hub.repository import Repo, difference
+from swapbias.hub.repository import Repo
 from swapbias.privacy import credentialed, is_credentialed, refuse
 from swapbias.studies import (
     Study,
     catalogue,
-    corpora,
     corpus_folders,
     load_corpus,
     metric_path,
@@ -29,15 +26,6 @@ from swapbias.studies import (
 )
 from swapbias.studies.own import open_study, own_corpus, own_files, own_source
 
-DATASET = "dataset"
-METRIC = "metric"
-RESULTS = "results"
-_REPO_KINDS = {DATASET: "dataset", METRIC: "space", RESULTS: "dataset"}  # as the Hub calls it
-_FETCHED = {  # nothing else comes: of what runs, the module of a metric and those of ours that lie beside it
-    DATASET: r"README\.md|LICENSES\.md|\w[\w.-]*/[\w.-]+\.parquet",
-    METRIC: r"(?:{name}|{shipped}|app)\.py|README\.md|requirements\.txt",
-    RESULTS: r"README\.md|runs/[\w.-]+/(?:[\w. -]+/)?[\w. -]+\.(?:json|jsonl|csv|parquet|html|svg|png)",
-}
 _OF_OTHERS = {
     METRIC: "A metric is code of its owner: read it before you load it.",
     RESULTS: "Reports and figures are files of their owners: open them as you would a page of a stranger's.",
@@ -131,7 +119,7 @@ def pull_all(
     say: Say,
     complain: Say,
     namespace: str = "",
-    revision: str = "main",
+    revision: str = "",
 ) -> int:
     """Fetch repositories of a kind to a folder.
 
@@ -142,7 +130,7 @@ def pull_all(
         say: gets a line for each.
         complain: gets a sentence for each that failed.
         namespace: owner of the corpora or metrics.
-        revision: a branch, tag or commit of each.
+        revision: a branch, tag or commit of each; blank for the tag of the installed version, of results for main.
 
     Returns:
         the exit code: 0 where everything is there and whole, 1 otherwise, 2 for a wrong name.
@@ -159,91 +147,6 @@ def pull_all(
     if kind in _OF_OTHERS and 0 in codes.values():
         say(_OF_OTHERS[kind])
     return max(codes.values(), default=0)
-
-
-def wanted_repos(hub: Hub, kind: str, namespace: str, names: Sequence[str]) -> list[str]:
-    """List the repositories of an owner that hold datasets or metrics of swapbias.
-
-    Args:
-        hub: the Hub.
-        kind: DATASET or METRIC.
-        namespace: the owner.
-        names: the names of corpora or metrics; all that the package knows where none is given.
-
-    Returns:
-        names of repositories, OWNER/NAME.
-
-    Raises:
-        UsageError: there is none, or a name is unknown.
-    """
-    for name in names:
-        if kind == DATASET:
-            load_corpus(name)
-        else:
-            metric_path(name)
-    if names:
-        return [f"{namespace}/{name}" for name in dict.fromkeys(names)]
-    repo_kind = _REPO_KINDS[kind]
-    Repo(repo_kind, f"{namespace}/all")  # a namespace that cannot be one is refused
-    there = hub.repos(namespace, repo_kind)
-    of_package = corpora() if kind == DATASET else catalogue.metrics()
-    repos = [f"{namespace}/{name}" for name in of_package if f"{namespace}/{name}" in there]
-    if not repos:
-        raise UsageError(
-            f"{namespace} has no {kind} of swapbias that can be seen. Check the name, or log in."
-        )
-    return repos
-
-
-def pull_repo(hub: Hub, kind: str, repo_name: str, out: Path, *, revision: str = "main") -> str:
-    """Fetch a repository to the new folder ``out/NAME`` (results: ``out/OWNER/NAME``).
-
-    Args:
-        hub: the Hub.
-        kind: DATASET, METRIC or RESULTS.
-        repo_name: OWNER/NAME.
-        out: the folder for it.
-        revision: a branch, tag or commit.
-
-    Returns:
-        a sentence that says so.
-
-    Raises:
-        UsageError: no such repository, or something else in its place, which is never replaced.
-        ValueError: it has no files of its kind.
-        HubError: the Hub refuses, or other files came than it lists.
-    """
-    repo = Repo(_REPO_KINDS[kind], repo_name)
-    name = repo_name.rpartition("/")[2]
-    target = out / (repo_name if kind == RESULTS else name)
-    state = hub.existing_state(repo, revision=revision)
-    pattern = _FETCHED[kind].replace("{shipped}", "|".join(shipped()))
-    pattern = pattern.replace("{name}", re.escape(name))
-    wanted = [path for path in state.files if re.fullmatch(pattern, path)]
-    if not set(wanted) - {CARD}:
-        raise ValueError(f"{repo_name} contains no {kind} of swapbias. Check its name.")
-    here = {}
-    for file in target.rglob("*"):
-        path = file.relative_to(target).as_posix()
-        if file.is_file() and re.fullmatch(pattern, path):
-            here[path] = file
-    outcome = f"{len(wanted)} of {len(state.files)} files"
-    if here.keys() == {*wanted} and not difference(state, here).write:
-        outcome = "unchanged"
-    else:
-        with atomic_directory(target, new=True) as making:
-            fetched = {path: making / path for path in wanted}
-            for path, cached in hub.fetch(state, wanted).items():
-                fetched[path].parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(cached, fetched[path])
-            if difference(state, fetched).write:
-                raise HubError(
-                    f"{repo_name}: other files came than it lists. Run the command again."
-                )
-    version = state.commit[:8]
-    if revision in state.tags:
-        version = f"{revision} ({version})"
-    return f"{repo_name} {version}: {outcome} in {target}"
 
 
 # --- studies of the user's own ----------------------------------------------------------------------------

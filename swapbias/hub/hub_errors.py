@@ -67,7 +67,7 @@ def _sentence_of_client(
     if isinstance(error, errors.LocalTokenNotFoundError):
         return f"There is no token, and it takes one to {doing}. {_LOGIN}"
     if isinstance(error, errors.OfflineModeIsEnabled):
-        return f"HF_HUB_OFFLINE is set, so that nothing could be sent to {doing}. Unset it."
+        return f"HF_HUB_OFFLINE is set, so that the Hub could not be asked to {doing}. Unset it."
     if isinstance(error, errors.HfHubHTTPError):
         status = error.response.status_code
         reason = str(status)
@@ -81,6 +81,20 @@ def _sentence_of_client(
         kind = type(error).__name__
         return f"The Hub could not be reached to {doing} ({kind}). Check the network. {again}"
     return None
+
+
+def is_unreachable(error: HubError) -> bool:
+    """Tell whether no Hub could be asked: there is no network, or the client may not use it.
+
+    Args:
+        error: what ``one_sentence`` raised.
+    """
+    from huggingface_hub import errors
+    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
+
+    cause = error.__cause__
+    no_network = (httpx.TransportError, ConnectionError, TimeoutError)
+    return isinstance(cause, (errors.OfflineModeIsEnabled, *no_network))
 
 
 def _plain(text: str) -> str:

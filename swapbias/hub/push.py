@@ -4,9 +4,9 @@ import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Required, TypedDict, Unpack
+from typing import NamedTuple, Required, TypedDict, Unpack
 
-from swapbias.errors import UsageError
+from swapbias.errors import HubError, UsageError, listed
 from swapbias.hub.cards import CARD
 from swapbias.hub.client import Hub
 from swapbias.hub.repository import HUB_FILES, Change, Repo, State, as_bytes, difference
@@ -15,6 +15,7 @@ from swapbias.report import safe_line
 
 _TEMPLATE = {*HUB_FILES, CARD}  # of a new Space
 _LONGEST = 10_000  # characters of a line that is shown
+_MOST_NAMED = 5  # changes of others
 _PUSHED = "Push {} {} with swapbias"  # the title of a push's commit, by which the next push knows the repository
 
 Say = Callable[[str], None]
@@ -29,6 +30,8 @@ class PushOptions(TypedDict, total=False):
     """A new repository is private."""
     dry_run: bool
     """Only what would be written is shown."""
+    overwrite: bool
+    """Changes that somebody made on the Hub since the last push are overwritten."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +41,8 @@ class Push:
     repo: Repo
     """The repository."""
     status: str
-    """``created``, ``updated``, ``tagged``, ``unchanged`` or what happened to a pull request, in a dry run ``would be
-    created`` and so on."""
+    """``created``, ``updated``, ``tagged``, ``restored``, ``unchanged`` or what happened to a pull request, in a dry
+    run ``would be created`` and so on."""
     change: Change
     """What is written and deleted."""
     title: str = ""
@@ -106,7 +109,7 @@ class Push:
             url = info.pr_url or info.commit_url
             if not info.pr_url and self.repo.kind == "dataset":
                 url = hub.url(self.repo, commit=commit)
-        if self.tag:
+        if self.tag and self.tag not in now.tags:
             hub.tag(self.repo, self.tag, commit=commit)
         return replace(self, commit=commit, url=url)
 
@@ -161,7 +164,8 @@ def push_repo(
 ) -> Push:
     """Bring a repository to ``files`` in one commit with a tag; a version that is published is not pushed again.
 
-    The next push completes one that was cut.
+    The next push completes one that was cut. Changes that somebody made on the Hub since the last push are named and
+    stay, unless they are to be overwritten.
 
     Args:
         hub: the Hub.
@@ -178,7 +182,7 @@ def push_repo(
     Raises:
         UsageError: the tag is published with other content, the repository was not made by a push or is public where
             a private one is wanted, or a file must not leave.
-        HubError: the Hub refused.
+        HubError: the Hub refused, or somebody changed the repository since the last push.
     """
     say = options["say"]
     private = options.get("private", False)
@@ -197,19 +201,28 @@ def push_repo(
         private=state.private if state else private,
         tag=tag,
     )
-    is_first = state is None or is_new(hub, state)
-    if state and tag in state.tags:
+    last_push = _last_push(hub, state) if state else None
+    is_published = state is not None and tag in state.tags
+    if state and is_published:
         if difference(hub.state(repo, revision=tag), files):
             raise UsageError(f"{repo.name}: {tag} is published with other content; {version_hint}.")
-        return replace(plan, commit=state.tags[tag])
+        plan = replace(plan, commit=state.tags[tag])
+        if last_push is None or last_push.tag != tag:  # main holds a later version
+            return plan
+    if state and last_push:
+        is_changed = _has_foreign_changes(hub, state, last_push.commit, files, options)
+        if is_published and not is_changed:
+            return plan
     change = difference(state, files)
     status = "updated" if change else "tagged"
-    if is_first:
+    if not last_push:
         status = "created"
-    plan = replace(plan, status=status, change=change, sdk=sdk)
+    elif is_published:
+        status = "restored"
+    plan = replace(plan, status=status, change=change, sdk=sdk, commit="")
     if options.get("dry_run"):
         return plan.show(hub, say)
-    if not is_first:
+    if last_push:
         for path in change.delete:
             say(f"  D {safe_line(path, _LONGEST)}")
     return plan.carry_out(hub)
@@ -228,15 +241,73 @@ def is_new(hub: Hub, state: State) -> bool:
     Raises:
         UsageError: no push made it.
     """
-    titles = hub.commits(state.repo)
-    if any(re.fullmatch(_PUSHED.format(".+", ".+"), title) for title in titles):
-        return False
+    return _last_push(hub, state) is None
+
+
+class _LastPush(NamedTuple):
+    """The newest push of a repository."""
+
+    commit: str
+    """Its commit."""
+    tag: str
+    """The tag that it set, or would have set."""
+
+
+def _last_push(hub: Hub, state: State) -> _LastPush | None:
+    """Return the last push; None for a new repository, a UsageError where no push made it."""
+    commits = hub.commits(state.repo)
+    pushed = {}
+    for commit in commits:
+        if match := re.fullmatch(_PUSHED.format(".+", "(.+)"), commit.title):
+            pushed[commit.id] = match[1]
+    if pushed:  # a push that wrote nothing tagged the commit of somebody else
+        tagged = {commit: tag for tag, commit in state.tags.items() if re.match(r"v\d", tag)}
+        pushes = {**tagged, **pushed}
+        newest = next(commit.id for commit in commits if commit.id in pushes)
+        return _LastPush(newest, pushes[newest])
     template = HUB_FILES
-    if state.repo.kind == "space" and len(titles) == 1:
+    if state.repo.kind == "space" and len(commits) == 1:
         template = frozenset(_TEMPLATE)
     if state.tags or not set(state.files) <= template:
         raise UsageError(
             f"{state.repo.name} contains something else: none of its commits was made by a push of swapbias. Choose "
             "another --namespace, or rename that repository."
         )
-    return True
+    return None
+
+
+def _has_foreign_changes(
+    hub: Hub, state: State, pushed_commit: str, files: Files, options: PushOptions
+) -> bool:
+    """Tell whether somebody changed the repository since the last push; a HubError unless that may be overwritten."""
+    changes = _foreign_changes(hub, state, pushed_commit, files)
+    if changes and not options.get("overwrite"):
+        raise HubError(
+            f"{state.repo.name} was changed on the Hub since the last push: {listed(changes)}. "
+            "Take the changes over, or add --overwrite."
+        )
+    return bool(changes)
+
+
+def _foreign_changes(hub: Hub, state: State, pushed_commit: str, files: Files) -> list[str]:
+    """List what somebody wrote since the last push and a push would undo, each path after what happened to it."""
+    if state.commit == pushed_commit:
+        return []
+    pushed = hub.existing_state(state.repo, revision=pushed_commit).files
+    undone = difference(state, files)
+    changes = []
+    for path in sorted({*undone.write, *undone.delete} - HUB_FILES):
+        before = pushed.get(path)
+        now = state.files.get(path)
+        if before == now:
+            continue
+        change = "changed"
+        if before is None:
+            change = "added"
+        elif now is None:
+            change = "deleted"
+        changes.append(f"{change} {safe_line(path)}")
+    if len(changes) > _MOST_NAMED:
+        rest = len(changes) - _MOST_NAMED
+        changes[_MOST_NAMED:] = [f"and {rest} more"]
+    return changes

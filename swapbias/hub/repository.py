@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from swapbias.errors import UsageError
 from swapbias.files import file_sha256
@@ -50,6 +51,15 @@ class Repo:
     def owner(self) -> str:
         """The user or organisation."""
         return self.name.partition("/")[0]
+
+
+class Commit(NamedTuple):
+    """A commit of a repository's main branch."""
+
+    id: str
+    """40 hexadecimal digits."""
+    title: str
+    """The first line of its message."""
 
 
 @dataclass(frozen=True, slots=True)

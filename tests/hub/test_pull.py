@@ -2,15 +2,17 @@
 folder."""
 
 import os
+import re
+import shutil
 
 import pytest
 
-from swapbias import load_prompts
+from swapbias import __version__, load_prompts
 from swapbias.errors import HubError, UsageError
 from swapbias.hub import datasets as building
 from swapbias.hub.client import Hub
-from swapbias.hub.commands import DATASET, METRIC, RESULTS, pull_repo as pull, wanted_repos
 from swapbias.hub.metric_spaces import space_files
+from swapbias.hub.pull import DATASET, METRIC, RECORD, RESULTS, pull_repo as pull, wanted_repos
 from swapbias.studies.catalogue import load_corpus
 from tests.conftest import files_below
 from tests.hub.clients import command
@@ -18,6 +20,8 @@ from tests.hub.shared_runs import run_files
 
 CORPUS = "occupation_sentiment"
 KEY = ("dataset", f"alice/{CORPUS}")
+VERSION = f"v{load_corpus(CORPUS).version}"
+TAG = f"v{__version__}"
 
 
 @pytest.fixture(scope="module")
@@ -34,27 +38,45 @@ def built(tmp_path_factory):
 @pytest.fixture
 def corpus(hub, built):
     """The files of a corpus on the Hub."""
-    hub.add_repo(*KEY, files=built, tags=("v1.0.0",))
+    hub.add_repo(*KEY, files=built, tags=(VERSION,))
     return built
 
 
 def contents(folder):
-    """Every file below a folder, hidden ones too, but for the cache of the Hub's client."""
+    """Every file below a folder, hidden ones too, but for the client's cache and notes of pulls."""
     return {
         name: content
         for name, content in files_below(folder).items()
-        if not name.startswith("hf-home/")
+        if not name.startswith("hf-home/") and not name.endswith(RECORD)
     }
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("SWAPBIAS_CACHE", str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture
+def offline(monkeypatch):
+    """Return a function after which nothing may reach the Hub."""
+    from huggingface_hub import constants
+
+    return lambda: monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+
+
+def fetched(hub):
+    """The paths of files that clients asked for with their content."""
+    return [path for method, path, _ in hub.log if method == "GET" and "/resolve/" in path]
 
 
 def test_pulled_dataset(hub, corpus, tmp_path):
     """A pulled data set has the files and rows that were published."""
     from datasets import load_dataset
 
-    done = pull(Hub(), DATASET, KEY[1], tmp_path, revision="v1.0.0")
+    done = pull(Hub(), DATASET, KEY[1], tmp_path, revision=VERSION)
     whole = f"{len(corpus)} of {len(corpus)} files"
-    commit = hub.tags(*KEY)["v1.0.0"][:8]
-    assert done == f"{KEY[1]} v1.0.0 ({commit}): {whole} in {tmp_path / CORPUS}"
+    commit = hub.tags(*KEY)[VERSION][:8]
+    assert done == f"{KEY[1]} {VERSION} ({commit}): {whole} in {tmp_path / CORPUS}"
     assert contents(tmp_path / CORPUS) == corpus
     assert {*os.listdir(tmp_path)} == {CORPUS, "hf-home"}  # nothing is left beside it
     read = load_dataset(str(tmp_path / CORPUS), "sentences", cache_dir=str(tmp_path / "cache"))[
@@ -66,39 +88,116 @@ def test_pulled_dataset(hub, corpus, tmp_path):
 def test_second_pull(hub, corpus, tmp_path):
     """A second pull fetches nothing until there is a new commit."""
     assert "unchanged" not in pull(Hub(), DATASET, KEY[1], tmp_path)
-    before = len([one for one in hub.log if "/resolve/" in one[1]])
+    before = len(fetched(hub))
     assert "unchanged" in pull(Hub(), DATASET, KEY[1], tmp_path)
-    assert len([one for one in hub.log if "/resolve/" in one[1]]) == before
-    withdrawn = (
-        tmp_path / CORPUS / "sentences" / "test-00001-of-00002.parquet"
-    )  # of an older commit
-    withdrawn.write_bytes(b"old")
-    with pytest.raises(UsageError, match="is a folder that is not empty"):
-        pull(Hub(), DATASET, KEY[1], tmp_path)
-    withdrawn.unlink()
+    assert len(fetched(hub)) == before
+
+
+def test_folder_is_updated(hub, corpus, tmp_path):
+    """A pulled folder is brought to another version: its old files go, its user's own files stay."""
+    part = "sentences/test-00001-of-00002.parquet"
+    hub.push(*KEY, {part: b"old"})
+    pull(Hub(), DATASET, KEY[1], tmp_path, revision="main")
     mine = tmp_path / CORPUS / "sentences" / "notes.txt"
     mine.write_text("mine")
     newer = corpus["README.md"] + b"\nMore.\n"
-    hub.push(*KEY, {"README.md": newer})
-    with pytest.raises(UsageError, match=r"is a folder that is not empty\. Choose another"):
-        pull(Hub(), DATASET, KEY[1], tmp_path)
-    assert mine.read_text() == "mine"
-    pull(Hub(), DATASET, KEY[1], tmp_path / "new")
-    assert (tmp_path / "new" / CORPUS / "README.md").read_bytes() == newer
+    hub.push(*KEY, {"README.md": newer}, delete=[part])
+    done = pull(Hub(), DATASET, KEY[1], tmp_path, revision="main")
+    assert re.search(r"updated from [0-9a-f]{8}, ", done)
+    wanted = {**corpus, "README.md": newer, "sentences/notes.txt": b"mine"}
+    assert contents(tmp_path / CORPUS) == wanted
+    pull(Hub(), DATASET, KEY[1], tmp_path)  # and back
+    assert contents(tmp_path / CORPUS) == {**corpus, "sentences/notes.txt": b"mine"}
+
+
+def test_changed_files_stay(hub, corpus, tmp_path):
+    """A pulled folder in which files were changed or added is not updated, and they are named."""
+    pull(Hub(), DATASET, KEY[1], tmp_path)
+    (tmp_path / CORPUS / "README.md").write_bytes(b"mine")
+    (tmp_path / CORPUS / "sentences" / "more.parquet").write_bytes(b"mine")
+    hub.push(*KEY, {"README.md": b"newer"})
+    told = "changed since it was pulled: README.md, sentences/more.parquet. Move"
+    with pytest.raises(UsageError, match=told):
+        pull(Hub(), DATASET, KEY[1], tmp_path, revision="main")
+    assert (tmp_path / CORPUS / "README.md").read_bytes() == b"mine"
+
+
+def test_folder_of_another_owner(hub, corpus, tmp_path):
+    """A folder pulled from somebody else is not updated."""
+    hub.add_repo("dataset", f"bob/{CORPUS}", files={**corpus, "README.md": b"x"}, tags=(VERSION,))
+    pull(Hub(), DATASET, KEY[1], tmp_path)
+    with pytest.raises(UsageError, match="is a folder that is not empty"):
+        pull(Hub(), DATASET, f"bob/{CORPUS}", tmp_path)
+    assert contents(tmp_path / CORPUS) == corpus
+
+
+def test_installed_version(hub, corpus, tmp_path):
+    """The version of the installed package is pulled, whatever main holds; a missing one is told with the tags."""
+    hub.push(*KEY, {"README.md": b"later"})
+    assert f"{KEY[1]} {VERSION} (" in pull(Hub(), DATASET, KEY[1], tmp_path)
+    assert contents(tmp_path / CORPUS) == corpus
+    files = {"paired_gap.py": b"x"}
+    hub.add_repo("space", "alice/paired_gap", files=files, sdk="static", tags=("v0.0.9",))
+    told = rf"has no revision v{re.escape(__version__)}, expected main or one of v0\.0\.9\. "
+    with pytest.raises(HubError, match=told):
+        pull(Hub(), METRIC, "alice/paired_gap", tmp_path)
+
+
+def test_pull_offline(hub, corpus, tmp_path, offline):
+    """What was pulled comes from the cache without the Hub: into its folder and into a new one."""
+    pull(Hub(), DATASET, KEY[1], tmp_path / "first")
+    hub.push(*KEY, {"README.md": b"later"})
+    pull(Hub(), DATASET, KEY[1], tmp_path / "first", revision="main")
+    offline()
+    done = pull(Hub(), DATASET, KEY[1], tmp_path / "first")
+    assert VERSION in done
+    assert "updated from" in done
+    assert done.endswith("The Hub was not reached.")
+    pull(Hub(), DATASET, KEY[1], tmp_path / "second")
+    assert contents(tmp_path / "first" / CORPUS) == contents(tmp_path / "second" / CORPUS) == corpus
+    assert wanted_repos(Hub(), DATASET, "alice", []) == [KEY[1]]
+
+
+def test_offline_without_an_earlier_pull(hub, corpus, tmp_path, offline):
+    """Nothing is pulled offline that was not pulled before, not even from a cache that holds part of it."""
+    state = Hub().existing_state(building.Repo(*KEY))
+    Hub().fetch(state, ["README.md"])
+    offline()
+    with pytest.raises(HubError, match="HF_HUB_OFFLINE is set"):
+        pull(Hub(), DATASET, KEY[1], tmp_path / "out")
+    with pytest.raises(HubError, match="HF_HUB_OFFLINE is set"):
+        wanted_repos(Hub(), DATASET, "alice", [])
+    assert contents(tmp_path) == {}
+
+
+def test_pull_resumes(hub, tmp_path):
+    """A pull that broke off fetches the rest alone when it is run again."""
+    files = {**run_files("r"), "runs/r/items/x.parquet": b"PAR1" * 9}
+    hub.add_repo("dataset", "bob/results", files=files)
+    hub.fail("*", r".*x\.parquet.*", status=403, times=20)
+    with pytest.raises(HubError):
+        pull(Hub(), RESULTS, "bob/results", tmp_path)
+    assert contents(tmp_path) == {}
+    hub.plans.clear()
+    pull(Hub(), RESULTS, "bob/results", tmp_path)
+    names = [path.rpartition("/")[2] for path in fetched(hub)]
+    assert sorted(set(names)) == sorted(names)  # each once
+    assert contents(tmp_path / "bob" / "results") == files
 
 
 @pytest.mark.parametrize("path", ["README.md", "sentences/test-00000-of-00001.parquet"])
 def test_changed_bytes(corpus, tmp_path, monkeypatch, path):
     """Bytes other than the Hub lists, by sha256 or by git's id, are refused."""
-    fetch = Hub.fetch
+    snapshot = Hub.snapshot
 
-    def other(*given):
-        found = fetch(*given)
-        changed = tmp_path / "changed"
-        changed.write_bytes(found[path].read_bytes()[:-1] + b"x")
-        return found | {path: changed}
+    def other(*given, **options):
+        file = snapshot(*given, **options) / path
+        content = file.read_bytes()
+        file.unlink()  # a link to the cache
+        file.write_bytes(content[:-1] + b"x")
+        return snapshot(*given, **options)
 
-    monkeypatch.setattr(Hub, "fetch", other)
+    monkeypatch.setattr(Hub, "snapshot", other)
     with pytest.raises(HubError, match="other files came than it lists"):
         pull(Hub(), DATASET, KEY[1], tmp_path / "out")
     assert contents(tmp_path / "out") == {}
@@ -106,10 +205,15 @@ def test_changed_bytes(corpus, tmp_path, monkeypatch, path):
 
 def test_file_added_meanwhile(corpus, tmp_path, monkeypatch):
     """A file that somebody puts into the empty folder meanwhile stays."""
-    fetch = Hub.fetch
     mine = tmp_path / CORPUS / "mine.txt"
     mine.parent.mkdir()
-    monkeypatch.setattr(Hub, "fetch", lambda *given: (mine.write_text("mine"), fetch(*given))[1])
+    copy = shutil.copyfile
+
+    def copying(*paths):
+        mine.write_text("mine")
+        copy(*paths)
+
+    monkeypatch.setattr("swapbias.hub.pull.shutil.copyfile", copying)
     with pytest.raises(OSError, match="not empty"):
         pull(Hub(), DATASET, KEY[1], tmp_path)
     assert contents(tmp_path / CORPUS) == {"mine.txt": b"mine"}
@@ -118,7 +222,7 @@ def test_file_added_meanwhile(corpus, tmp_path, monkeypatch):
 def test_repository_changed_meanwhile(hub, corpus, tmp_path):
     """A repository that changes during a pull is pulled as it was."""
     hub.on("GET", r"/resolve/", lambda: hub.push(*KEY, {"README.md": b"later"}))
-    pull(Hub(), DATASET, KEY[1], tmp_path)
+    pull(Hub(), DATASET, KEY[1], tmp_path, revision="main")
     assert len(hub.commits(*KEY)) == 2
     assert (tmp_path / CORPUS / "README.md").read_bytes() == corpus["README.md"]
 
@@ -212,7 +316,7 @@ def test_results_with_runs(hub, tmp_path):
 )
 def test_repository_without_content(hub, tmp_path, kind, held, told):
     """A repository without runs or module is refused."""
-    hub.add_repo(held, "alice/paired_gap", files={"README.md": b"x"})
+    hub.add_repo(held, "alice/paired_gap", files={"README.md": b"x"}, tags=(TAG,))
     with pytest.raises(ValueError, match=f"alice/paired_gap contains no {told} of swapbias"):
         pull(Hub(), kind, "alice/paired_gap", tmp_path)
     assert contents(tmp_path) == {}
@@ -235,7 +339,7 @@ def test_pulled_metric_is_not_run(hub, tmp_path):
         "x.md",
     )
     there = {**files, ".gitattributes": b"", **dict.fromkeys(odd, b"x")}
-    hub.add_repo("space", "alice/paired_gap", files=there, sdk="gradio")
+    hub.add_repo("space", "alice/paired_gap", files=there, sdk="gradio", tags=(TAG,))
     pull(Hub(), METRIC, "alice/paired_gap", tmp_path / "out")
     assert set(contents(tmp_path / "out" / "paired_gap")) == set(files)
     assert not trap.exists()
@@ -253,7 +357,8 @@ def test_default_selection(hub):
 def test_pull_command_goes_on(hub, tmp_path, capsys):
     """The command prints a line for each repository and goes on after a failure."""
     for name in ("paired_gap", "group_gap"):
-        hub.add_repo("space", f"alice/{name}", files={f"{name}.py": b"x"}, sdk="gradio")
+        files = {f"{name}.py": b"x"}
+        hub.add_repo("space", f"alice/{name}", files=files, sdk="gradio", tags=(TAG,))
     hub.fail("GET", r"alice/group_gap/resolve", status=403, times=-1)
     hub.fail("HEAD", r"alice/group_gap/resolve", status=403, times=-1)
     out = str(tmp_path / "out")
@@ -293,7 +398,7 @@ def test_stopped_pull(hub, tmp_path, capsys, monkeypatch):
         raise KeyboardInterrupt
 
     hub.add_repo("dataset", "bob/results", files=run_files("r"))
-    monkeypatch.setattr(Hub, "fetch", stop)
+    monkeypatch.setattr(Hub, "snapshot", stop)
     assert command("pull", "results", "bob/results", "--out", str(tmp_path)) == 130
     assert (
         capsys.readouterr().err

@@ -1,13 +1,16 @@
 """The steps of a push: a difference is one commit, a tag never changes, a cut push is completed."""
 
+import re
+
 import pytest
 
-from swapbias.errors import HubError, UsageError
+from swapbias.errors import HubError, UsageError, exit_code
 from swapbias.hub.client import Hub
 from swapbias.hub.commands import DATASET, push_all
 from swapbias.hub.push import push_repo
 from swapbias.hub.repository import Repo
-from tests.hub.clients import writes
+from swapbias.studies.own import new_study
+from tests.hub.clients import command, writes
 
 REPO = Repo("dataset", "alice/toy")
 SPACE = Repo("space", "alice/page")
@@ -40,18 +43,88 @@ def test_new_version(hub):
 
 
 def test_published_version_stays(hub):
-    """A published version is not overwritten, and later changes on the Hub are not undone."""
-    push()
+    """A published version is not overwritten, and pushing it again changes nothing."""
+    first, _ = push()
     with pytest.raises(
         UsageError, match=r"^alice/toy: v1\.0\.0 is published with other content; raise it\.$"
     ):
         push({**FILES, "a.csv": b"word\nhe\n"})
     assert hub.files(*KEY)["a.csv"] == b"word\nshe\n"
-    first, _ = push()
-    hub.push(*KEY, {"a.csv": b"word\nours\n"}, "an edit")
     done, _ = push()
     assert (done.status, done.commit) == ("unchanged", first.commit)
-    assert hub.files(*KEY)["a.csv"] == b"word\nours\n"
+
+
+def edit(hub):
+    """Change, add and delete a file by hand; the Hub's own file counts for nothing."""
+    by_hand = {"README.md": b"# theirs\n", "notes.txt": b"x", ".gitattributes": b"*.x\n"}
+    hub.push(*KEY, by_hand, "an edit", delete=["a.csv"])
+    return hub.files(*KEY)
+
+
+@pytest.mark.parametrize("tag", ["v1.0.0", "v1.1.0"])
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_hand_edits_are_named(hub, tag, dry_run):
+    """A push of the same or a new version names what somebody changed on the Hub, and changes nothing."""
+    push()
+    before = edit(hub)
+    edits = "changed README.md, deleted a.csv, added notes.txt"
+    told = f"alice/toy was changed on the Hub since the last push: {edits}. Take the changes over"
+    with pytest.raises(HubError, match=re.escape(told)) as refused:
+        push(tag=tag, dry_run=dry_run)
+    assert exit_code(refused.value) == 1
+    assert hub.files(*KEY) == before
+
+
+@pytest.mark.parametrize(
+    ("tag", "status"), [("v1.0.0", "restored"), ("v1.1.0", "updated")], ids=["same", "new"]
+)
+def test_hand_edits_are_overwritten(hub, tag, status):
+    """With overwrite main holds what is pushed, and no tag that was there moves."""
+    first, _ = push()
+    edit(hub)
+    assert push(tag=tag, dry_run=True, overwrite=True)[0].status == f"would be {status}"
+    done, said = push(tag=tag, overwrite=True)
+    assert (done.status, said) == (status, ["  D notes.txt"])
+    assert {path: hub.files(*KEY)[path] for path in FILES} == FILES
+    assert "notes.txt" not in hub.files(*KEY)
+    assert hub.tags(*KEY)["v1.0.0"] == first.commit
+    assert push(tag=tag)[0].status == "unchanged"
+
+
+def test_hand_edits_after_a_cut_push(hub):
+    """What is changed after a push that broke off before its tag is named too."""
+    hub.fail("POST", "/tag/", status=500, times=9)
+    with pytest.raises(HubError):
+        push()
+    hub.plans.clear()
+    hub.push(*KEY, {"a.csv": b"word\nours\n"}, "an edit")
+    with pytest.raises(HubError, match=r"last push: changed a\.csv\."):
+        push()
+    assert hub.tags(*KEY) == {}
+
+
+def test_hand_edits_that_are_taken_over(hub):
+    """An edit that the pushed files contain is no obstacle; of many five are named."""
+    push()
+    hub.push(*KEY, {"README.md": b"# better\n"}, "an edit")
+    assert push({**FILES, "README.md": b"# better\n"}, tag="v1.0.1")[0].status == "tagged"
+    hub.push(*KEY, {"a.csv": b"word\nours\n"}, "an edit")
+    with pytest.raises(HubError, match=r"last push: changed a\.csv\."):
+        push({**FILES, "README.md": b"# better\n"}, tag="v1.0.1")
+    hub.push(*KEY, {"a.csv": FILES["a.csv"]}, "and back")
+    hub.push(*KEY, {f"{number}.txt": b"" for number in range(7)}, "edits")
+    with pytest.raises(HubError, match=r"added 4\.txt, and 2 more\. Take"):
+        push({**FILES, "README.md": b"# better\n"}, tag="v1.0.2")
+
+
+def test_older_version(hub):
+    """Pushing a published version again does not undo a later one."""
+    push()
+    later, _ = push({**FILES, "b.csv": b"word\nthey\n"}, tag="v1.1.0")
+    hub.push(*KEY, {"b.csv": b"word\nours\n"}, "an edit")
+    assert push(overwrite=True)[0].status == "unchanged"
+    assert hub.files(*KEY)["b.csv"] == b"word\nours\n"
+    assert hub.tags(*KEY)["v1.1.0"] == later.commit
 
 
 def test_push_cut_before_its_tag(hub):
@@ -109,7 +182,7 @@ def test_dry_run_without_control_characters(hub):
     """A dry run shows no control characters of the card on the Hub."""
     push()
     hub.push(*KEY, {"README.md": CARD + b"\x1b]0;owned\x07\n", "old\x1b.csv": b""})
-    _, lines = push({**FILES, "b.csv": b""}, tag="v1.1.0", dry_run=True)
+    _, lines = push({**FILES, "b.csv": b""}, tag="v1.1.0", dry_run=True, overwrite=True)
     assert any("owned" in line for line in lines)
     assert all(line.isprintable() for line in lines)
 
@@ -183,13 +256,6 @@ def test_other_repository_stays(hub, repo, files, tags, later):
     assert hub.files(repo.kind, repo.name) == before
 
 
-def test_card_rewritten_by_hand(hub):
-    """A repository is updated although somebody rewrote its card."""
-    push()
-    hub.push(*KEY, {"README.md": b"# toy\n"})
-    assert push({**FILES, "b.csv": b""}, tag="v1.1.0")[0].status == "updated"
-
-
 def test_repository_created_meanwhile(hub):
     """A repository that somebody creates meanwhile is not overwritten."""
     theirs = {"README.md": b"# mine\n", "data.csv": b"1\n"}
@@ -214,3 +280,44 @@ def test_dry_run_says_private(hub):
     push(private=True)
     _, said = push({**FILES, "b.csv": b""}, tag="v1.1.0", dry_run=True)
     assert said[0] == "dataset alice/toy (private): would be updated, tag v1.1.0"
+
+
+def test_commands_of_hand_edits(hub, tmp_path, capsys):
+    """The commands end with exit code 1 where somebody edited the Hub, and go on with --overwrite."""
+    study = new_study(tmp_path / "at_work")[0].parent
+    corpus = ("push", "datasets", "occupation_sentiment", "--namespace", "alice")
+    for name, words in (
+        ("occupation_sentiment", corpus),
+        ("at_work", ("study", "push", study, "alice/at_work")),
+    ):
+        assert command(*words) == 0
+        hub.push("dataset", f"alice/{name}", {"README.md": b"# theirs\n"}, "an edit")
+        assert command(*words) == 1
+        printed = "".join(capsys.readouterr())
+        assert (
+            f"alice/{name} was changed on the Hub since the last push: changed README.md."
+            in printed
+        )
+        assert "it/s" not in printed  # nor a progress bar
+        assert command(*words, "--overwrite") == 0
+        assert hub.files("dataset", f"alice/{name}")["README.md"] != b"# theirs\n"
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_bars_of_a_push(hub, monkeypatch, is_terminal):
+    """The client's progress bars are on during a push to a terminal alone, and afterwards as before."""
+    from huggingface_hub import HfApi
+    from huggingface_hub.utils import are_progress_bars_disabled
+
+    commit = HfApi.create_commit
+    disabled = []
+
+    def commit_watched(*arguments, **options):
+        disabled.append(are_progress_bars_disabled())
+        return commit(*arguments, **options)
+
+    monkeypatch.setattr(HfApi, "create_commit", commit_watched)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: is_terminal, raising=False)
+    push()
+    assert disabled == [not is_terminal]
+    assert not are_progress_bars_disabled()

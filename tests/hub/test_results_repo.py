@@ -123,7 +123,10 @@ def test_run_and_revision_by_name(hub):
     assert (
         "contains no runs/four/results.json" in load_all_shared(Hub(), ["alice/results/four"])[1][0]
     )
-    assert "no such revision" in load_all_shared(Hub(), ["alice/results@v9"])[1][0]
+    assert (
+        "has no revision v9, expected main or one of"
+        in load_all_shared(Hub(), ["alice/results@v9"])[1][0]
+    )
 
 
 def test_names_of_shared_runs():
