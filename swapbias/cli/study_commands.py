@@ -26,13 +26,16 @@ Folder = Annotated[Path, ui.argument("FOLDER", "Folder of the study.")]
 def new(
     folder: Folder,
     template: Annotated[
-        str, ui.option("slots, or ranking: candidates with CVs and names.")
+        str,
+        ui.option(
+            "slots; ranking: candidates with CVs and names; judge: texts that a model grades."
+        ),
     ] = "slots",
 ) -> None:
     """Write a small complete example to edit: it can be audited at once."""
     files = own.new_study(folder, template)
     ui.show(f"Written to {folder}: {', '.join(file.name for file in files)}.")
-    model = "--chat MODEL" if template == "ranking" else "MODEL"
+    model = "MODEL" if template == "slots" else "--chat MODEL"
     ui.show(
         f"Next: edit them, swapbias study check {folder}, swapbias audit {model} --study {folder}"
     )

@@ -22,7 +22,8 @@ from swapbias.studies.own.own_prompts import parse_study
 from swapbias.studies.own.own_source import source_name, study_files, study_name
 from swapbias.studies.own.ranges import Range
 
-EXAMPLES = {"slots": "example", "ranking": "example_ranking"}  # folders of new studies
+EXAMPLES = {"slots": "example", "ranking": "example_ranking", "judge": "example_judge"}
+"""Folders of new studies, by template."""
 _log = logging.getLogger("swapbias")
 
 
@@ -149,7 +150,7 @@ def new_study(folder: Path, template: str = "slots") -> list[Path]:
 
     Args:
         folder: one that is empty, or that there is not.
-        template: ``slots``, or ``ranking``: candidates with CVs.
+        template: ``slots``; ``ranking``: candidates with CVs; ``judge``: texts that a model grades.
 
     Returns:
         The files that were written.
