@@ -62,12 +62,14 @@ test-pythons: links
 	for one in $$installing; do wait $$one; done; \
 	for version in $$here; do echo "Python $$version:"; $(VENV)-$$version/bin/python $(TEST_CORE); done
 
-# The same with the oldest version of each library that pyproject.toml allows, and a corpus that this `datasets` writes.
+# The same with the oldest version of each library that pyproject.toml allows, a corpus that this `datasets` writes, and
+# metrics that this `evaluate` loads from a Hub.
 test-oldest: links
 	$(PYTHON) -m venv --clear --without-pip $(VENV)-oldest
 	$(PIP) --python $(VENV)-oldest/bin/python install --no-compile --constraint constraints-oldest.txt $(LINKS)/*.whl $(CORE_ENV)
 	$(VENV)-oldest/bin/python $(TEST_CORE)
-	$(VENV)-oldest/bin/python -m pytest tests/hub/test_corpus_builder.py tests/hub/test_dataset_card.py -k "corpus_builder or occupation_sentiment or older_datasets"
+	$(VENV)-oldest/bin/python -m pytest tests/hub/test_corpus_builder.py tests/hub/test_dataset_card.py tests/hub/test_spaces.py \
+	  -k "corpus_builder or occupation_sentiment or older_datasets or without_the_package"
 
 # Tasks of inspect_ai, whose libraries lie apart and before the others on the path: it takes older versions of two
 # of them than the rest is tested with. The checkout comes last: its egg-info would hide that swapbias is installed.
@@ -132,7 +134,7 @@ quick: lint
 
 types: $(READY) $(NODE)/.ready
 	$(VENV)/bin/mypy
-	@if test -e $(NODE)/.ready; then $(NODE)/node_modules/.bin/tsc --allowJs --checkJs --strict --noEmit --target es2022 --lib es2023,dom,dom.iterable swapbias/report/page.js; fi
+	@if test -e $(NODE)/.ready; then $(NODE)/node_modules/.bin/tsc --allowJs --checkJs --strict --noEmit --target es2022 --lib es2023,dom,dom.iterable swapbias/report/page.js swapbias/hub/metric_*.js; fi
 
 # What checks the page and never ships: TypeScript for its script, axe-core for its accessibility.
 $(NODE)/.ready: Makefile

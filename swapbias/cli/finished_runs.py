@@ -340,6 +340,9 @@ def push(
     names: Annotated[ui.Names, ui.argument("NAME", "Corpora or measures [all].")] = None,
     private: Annotated[bool, ui.option("Make new repositories private.", "--private")] = False,
     overwrite: ui.Overwrite = False,
+    form: Annotated[
+        str, ui.option("Page of a measure: static, or gradio, which needs a paid plan.")
+    ] = "static",
     dry_run: ui.DryRun = False,
 ) -> None:
     """Publish corpora or measures on the Hub, each with the version of its tag."""
@@ -350,6 +353,7 @@ def push(
         namespace=namespace,
         private=private,
         overwrite=overwrite,
+        form=form,
         dry_run=dry_run,
     )
 

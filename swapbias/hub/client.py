@@ -297,7 +297,7 @@ class Hub:
         Args:
             repo: the repository.
             private: whether few may read it.
-            sdk: the SDK of a Space, ``gradio``.
+            sdk: the SDK of a Space, ``static`` or ``gradio``.
         """
         with one_sentence(f"create {repo.name}", writes=True):
             self._api.create_repo(

@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Unpack
@@ -11,7 +12,7 @@ from swapbias.errors import UsageError, exit_code, listed, log_traceback
 from swapbias.hub.cards import CARD
 from swapbias.hub.client import Hub
 from swapbias.hub.dry_run import DryHub
-from swapbias.hub.metric_spaces import push_metric
+from swapbias.hub.metric_spaces import FORMS, STATIC, push_metric
 from swapbias.hub.pull import DATASET, METRIC, RESULTS, pull_repo, wanted_repos
 from swapbias.hub.push import Push, PushOptions, Say, push_repo
 from swapbias.hub.repository import Repo
@@ -38,6 +39,7 @@ def push_all(
     *,
     namespace: str,
     complain: Say,
+    form: str = STATIC,
     **options: Unpack[PushOptions],
 ) -> int:
     """Publish corpora as datasets or metrics as Spaces.
@@ -47,6 +49,7 @@ def push_all(
         names: the names of corpora or metrics; all where none is given.
         namespace: the user or organisation.
         complain: gets a sentence for each that failed.
+        form: what shows a metric, one of ``metric_spaces.FORMS``.
         options: the options of each push.
 
     Returns:
@@ -66,10 +69,12 @@ def push_all(
         push = push_dataset
         names = [load_corpus(name).name for name in names or corpus_folders.CORPORA.built_in()]
     else:
-        push = push_metric
+        push = partial(push_metric, form=form)
         names = names or catalogue.metrics()
         for name in names:
             metric_path(name)
+        if form not in FORMS:
+            raise UsageError(f"Unknown form {form!r}: expected one of {listed(FORMS)}.")
     owners = hub.owners()
     if namespace not in owners:
         raise UsageError(

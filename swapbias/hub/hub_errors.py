@@ -16,6 +16,7 @@ _ADVICE = {  # by exception of huggingface_hub or by status: what to do
     "RepositoryNotFoundError": "It is not there, or the token may not see it: check the name and the token.",
     "RevisionNotFoundError": "It has no such revision: look at its tags.",
     401: f"The Hub does not take the token. {_LOGIN}",
+    402: "It costs money: Spaces that run code need a paid plan, static ones and public datasets do not.",
     403: "The token may not: use one with {access} access to it, or another name.",
     404: "Check the name, and HF_ENDPOINT if it is set.",
     409: "It clashes with what is there. {again}",

@@ -1,4 +1,4 @@
-"""The metrics as Spaces: an `evaluate` module that needs no swapbias, its card, and evaluate's form to try it in."""
+"""The metrics as Spaces: an `evaluate` module that needs no swapbias, its card, and a page to try it on."""
 
 import re
 from collections.abc import Sequence
@@ -10,10 +10,15 @@ from typing import Unpack
 from swapbias import __version__
 from swapbias.hub.cards import CARD, TAGS, dump, load, split
 from swapbias.hub.client import SOURCE, Hub
+from swapbias.hub.metric_page import INSTALL, PAGE, metric_page
 from swapbias.hub.push import Push, PushOptions, push_repo
 from swapbias.hub.repository import Repo
 from swapbias.studies import metric_path
 
+STATIC = "static"
+GRADIO = "gradio"
+FORMS = (STATIC, GRADIO)
+"""What shows a Space: a page that anybody's browser runs, or evaluate's form, which takes a paid plan."""
 NOT_A_RANKING = (
     "A measurement of one difference on these texts: "
     "no ranking of models, no proof that a model is fair."
@@ -21,7 +26,7 @@ NOT_A_RANKING = (
 _RECIPE = "## From rows to a finding"  # the last section
 # All that a metric and what lies beside it import of others.
 _NEEDS = ("datasets", "evaluate", "numpy", "scipy")
-_GRADIO = "6.31.0"  # that the form was tried with
+_GRADIO_VERSION = "6.31.0"  # that the form was tried with
 _REFERENCE = "In the form of this page, the group of the first row is the reference group, which is subtracted.\n"
 _FIXED = {  # what a form has no column for: as in the worked example
     "direct_bias": {"female": [[1.0, 0.0], [3.0, 4.0]], "male": [[-1.0, 0.0], [-3.0, 4.0]]},
@@ -29,13 +34,21 @@ _FIXED = {  # what a form has no column for: as in the worked example
 }
 
 
-def push_metric(hub: Hub, name: str, *, namespace: str, **options: Unpack[PushOptions]) -> Push:
+def push_metric(
+    hub: Hub,
+    name: str,
+    *,
+    namespace: str,
+    form: str = STATIC,
+    **options: Unpack[PushOptions],
+) -> Push:
     """Publish a metric as the Space ``namespace/name``, tagged with the version of swapbias.
 
     Args:
         hub: the Hub.
         name: the name of the metric.
         namespace: the user or organisation.
+        form: what shows it, one of ``FORMS``.
         options: the options of the push.
 
     Returns:
@@ -48,16 +61,16 @@ def push_metric(hub: Hub, name: str, *, namespace: str, **options: Unpack[PushOp
     return push_repo(
         hub,
         Repo("space", f"{namespace}/{name}"),
-        space_files(name, namespace=namespace, version=__version__),
+        space_files(name, namespace=namespace, version=__version__, form=form),
         tag=f"v{__version__}",
         version_hint="raise the version of swapbias in pyproject.toml",
-        sdk="gradio",
+        sdk=form,
         **options,
     )
 
 
-def space_files(name: str, *, namespace: str, version: str) -> dict[str, bytes]:
-    """Make the files of a metric's Space: its code, requirements, card and form, all of one release.
+def space_files(name: str, *, namespace: str, version: str, form: str = STATIC) -> dict[str, bytes]:
+    """Make the files of a metric's Space: its code, card and page, all of one release.
 
     The code computes without swapbias: what it reads of the package lies beside it.
 
@@ -65,6 +78,7 @@ def space_files(name: str, *, namespace: str, version: str) -> dict[str, bytes]:
         name: the name of the metric.
         namespace: the user or organisation.
         version: the version of swapbias.
+        form: what shows it, one of ``FORMS``.
 
     Returns:
         the files by path.
@@ -81,8 +95,8 @@ def space_files(name: str, *, namespace: str, version: str) -> dict[str, bytes]:
         (f'swapbias.metric_path("{name}")', f'"{repo.name}", revision="{version}"'),
     )
     source = _replace_once(name, (folder / f"{name}.py").read_text(encoding="utf-8"), from_hub)
-    how_to_use = "## How to use\n\n```bash\npip install evaluate scipy\n```\n"
-    if "reference_group=" in source:
+    how_to_use = f"## How to use\n\n```bash\n{INSTALL}\n```\n"
+    if form == GRADIO and "reference_group=" in source:
         how_to_use += f"\n{_REFERENCE}"
     card = split((folder / CARD).read_text(encoding="utf-8-sig"))
     in_card = (
@@ -94,19 +108,18 @@ def space_files(name: str, *, namespace: str, version: str) -> dict[str, bytes]:
     origin = f"Made from [metrics/{name}]({SOURCE}/tree/v{version}/metrics/{name}) of swapbias {version}."
     body = body.replace(_RECIPE, f"{origin}\n\n{_RECIPE}")
     body = body.replace('"NS/', f'"{namespace}/').replace('"VERSION"', f'"{version}"')
-    metadata = load(card.header, name)
-    metadata["sdk"] = "gradio"
-    metadata["sdk_version"] = _GRADIO
-    metadata["app_file"] = "app.py"
-    metadata["license"] = "apache-2.0"
+    metadata = {**load(card.header, name), "sdk": form, "license": "apache-2.0"}
     metadata["tags"] = [*metadata["tags"], TAGS[-1]]
-    form = (files("swapbias.hub") / "metric_app.txt").read_text("utf-8")
-    texts = {
-        **standing_alone(name, source),
-        "requirements.txt": _requirements(),
-        CARD: f"---\n{dump(metadata)}---\n\n{body}\n",
-        "app.py": form.format(name=name, fixed=_FIXED.get(name, {})),
-    }
+    texts = standing_alone(name, source)
+    if form == GRADIO:
+        metadata |= {"sdk_version": _GRADIO_VERSION, "app_file": "app.py"}
+        app = (files("swapbias.hub") / "metric_app.txt").read_text("utf-8")
+        texts["app.py"] = app.format(name=name, fixed=_FIXED.get(name, {}))
+        texts["requirements.txt"] = _requirements()
+    else:
+        metadata["app_file"] = PAGE
+        texts[PAGE] = metric_page(name, metadata, body)
+    texts[CARD] = f"---\n{dump(metadata)}---\n\n{body}\n"
     return {path: text.encode() for path, text in texts.items()}
 
 

@@ -13,7 +13,7 @@ from swapbias.hub.repository import HUB_FILES, Change, Repo, State, as_bytes, di
 from swapbias.privacy import Files, check_upload
 from swapbias.report import safe_line
 
-_TEMPLATE = {*HUB_FILES, CARD}  # of a new Space
+_TEMPLATE = {*HUB_FILES, CARD, "index.html", "style.css"}  # of a new Space
 _LONGEST = 10_000  # characters of a line that is shown
 _MOST_NAMED = 5  # changes of others
 _PUSHED = "Push {} {} with swapbias"  # the title of a push's commit, by which the next push knows the repository
@@ -97,9 +97,12 @@ class Push:
         commit = (self.existing_state or now).commit
         url = self.url
         if self.change:
+            change = self.change
+            if self.existing_state is None:  # what the Hub itself put there goes
+                change = difference(now, self.change.write)
             info = hub.commit(
                 self.repo,
-                self.change,
+                change,
                 self.title,
                 parent=commit,
                 description=self.description,

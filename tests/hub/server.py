@@ -25,6 +25,10 @@ ATTRIBUTES = {
     ".gitattributes": b"*.parquet filter=lfs diff=lfs merge=lfs -text\n"
 }  # in every new repository
 NEW_SPACE = {"README.md": b"---\ntitle: New\nsdk: gradio\napp_file: app.py\n---\n"}
+NEW_PAGE = {
+    "index.html": b"<p>Welcome</p>\n",
+    "style.css": b"p { color: red; }\n",
+}  # of a static one
 DATE = "2026-01-01T00:00:00.000Z"
 MAIN = "refs/heads/main"
 
@@ -368,7 +372,11 @@ class Request:
         if self.hub.repo(kind, name) is not None:
             return as_json({"error": f"You already created this {kind} repo", "url": url}, 409)
         private = wanted.get("visibility") == "private" or bool(wanted.get("private"))
-        files = {**ATTRIBUTES, **(NEW_SPACE if sdk else {})}
+        files = {
+            **ATTRIBUTES,
+            **(NEW_SPACE if sdk else {}),
+            **(NEW_PAGE if sdk == "static" else {}),
+        }
         self.hub.add_repo(kind, name, files=files, private=private, sdk=sdk)
         return as_json({"url": url, "name": name, "id": "x" * 24})
 

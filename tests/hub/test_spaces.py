@@ -28,7 +28,8 @@ from tests.hub.clients import environment
 from tests.hub.server import LocalHub
 
 VERSION = "9.8.7"
-FILES = ["README.md", "app.py", "requirements.txt"]
+FILES = ["README.md", "index.html"]
+ALLOWED = {"datasets", "evaluate", "numpy", "scipy"}
 MEASURES = ROOT / "swapbias" / "measures"
 SHIPPED = {
     "answer_reasons.py",
@@ -91,14 +92,23 @@ def output_block(result):
     return "\n".join(["```text", *lines, "```"])
 
 
+def test_files_of_a_form():
+    """A Space with evaluate's form has its code and requirements, and no page of its own."""
+    files = spaces.space_files("paired_gap", namespace="lab", version=VERSION, form=spaces.GRADIO)
+    assert {"app.py", "requirements.txt"} <= {*files}
+    assert "index.html" not in files
+    needed = files["requirements.txt"].decode().split()
+    assert {re.split(r"[<>=!,]", line)[0] for line in needed} == ALLOWED
+    header = load(split(files["README.md"].decode()).header, "paired_gap")
+    assert (header["sdk"], header["app_file"]) == ("gradio", "app.py")
+    assert "sdk_version" in header
+
+
 def test_metric_files(built):
-    """Each metric becomes code that imports four libraries, a card and a form."""
-    allowed = {"datasets", "evaluate", "numpy", "scipy"}
+    """Each metric becomes code that imports four libraries, a card and a page."""
     assert {*built} == {path.parent.name for path in ROOT.glob("metrics/*/README.md")}
     for name, files in built.items():
         assert {*files} == {*FILES, f"{name}.py", *SHIPPED}
-        needed = files["requirements.txt"].decode().split()
-        assert {re.split(r"[<>=!,]", one)[0] for one in needed} == allowed
         for path in files.keys() - {*FILES}:
             nodes = [*ast.walk(ast.parse(files[path].decode()))]
             others = {
@@ -109,7 +119,7 @@ def test_metric_files(built):
             }
             assert {one.split(".")[0] for one in others} - set(
                 sys.stdlib_module_names
-            ) <= allowed, (name, path)
+            ) <= ALLOWED, (name, path)
 
 
 @pytest.mark.parametrize(
@@ -145,14 +155,14 @@ def test_citations():
 
 
 def test_card_of_a_space(built):
-    """A card declares a Space with a form and loads its metric at its version."""
+    """A card declares a static Space and loads its metric at its version."""
     for name, files in built.items():
         parts = split(files["README.md"].decode())
         header = load(parts.header, name)
         body = parts.after
         assert (header["sdk"], header["app_file"], header["license"]) == (
-            "gradio",
-            "app.py",
+            "static",
+            "index.html",
             "apache-2.0",
         )
         assert {type(value) for value in header.values()} <= {str, bool, list}
@@ -237,10 +247,11 @@ FORMS = [
     not GRADIO.exists(), reason="needs gradio in an environment of its own: make test-spaces"
 )
 @pytest.mark.parametrize(("name", "rows", "shown"), FORMS)
-def test_form_of_a_space(built, name, rows, shown, tmp_path):
+def test_form_of_a_space(name, rows, shown, tmp_path):
     """The form of a Space starts and computes."""
     name, *columns = name.split()
-    for path, data in built[name].items():
+    files = spaces.space_files(name, namespace="lab", version=VERSION, form=spaces.GRADIO)
+    for path, data in files.items():
         (tmp_path / path).write_bytes(data)
     form = {"headers": columns, "data": rows}
     online = {
@@ -300,7 +311,7 @@ def test_metric_without_the_package(built, tmp_path):
         for index, (name, files) in enumerate(built.items()):
             key = ("space", f"lab/{name}")
             hub.add_repo(
-                *key, files=files, private=index % 2 == 1, sdk="gradio", tags=[f"v{VERSION}"]
+                *key, files=files, private=index % 2 == 1, sdk="static", tags=[f"v{VERSION}"]
             )
             hub.push(*key, {f"{name}.py": b"raise SystemExit('not the tagged one')"})
         online = environment(hub, home=tmp_path / "hf", token="hf_ann")
@@ -329,7 +340,7 @@ def test_pushed_space(hub):
     tag = f"v{__version__}"
     done = spaces.push_metric(Hub(), name, namespace="lab", say=str)
     commits = hub.commits(*key)
-    assert (done.status, hub.repo(*key).sdk, hub.repo(*key).private) == ("created", "gradio", False)
+    assert (done.status, hub.repo(*key).sdk, hub.repo(*key).private) == ("created", "static", False)
     assert [title for _, title in commits].count(f"Push {name} {tag} with swapbias") == 1
     assert hub.tags(*key) == {tag: commits[0][0]}
     files = spaces.space_files(name, namespace="lab", version=__version__)
