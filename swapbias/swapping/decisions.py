@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapbias.swapping.agreement import agreeing, article_before
-from swapbias.swapping.edits import Edits, add_possessives, join_alternatives
+from swapbias.swapping.edits import Edits, add_possessives, join_alternatives, join_titles
 from swapbias.swapping.folding import SPACE, Ints
 from swapbias.swapping.gendered import (
     ALWAYS,
@@ -22,7 +22,7 @@ from swapbias.swapping.gendered import (
     replacement_by_rules,
 )
 from swapbias.swapping.matches import Text
-from swapbias.swapping.neighbours import NEAR, WINDOW, last_word
+from swapbias.swapping.neighbours import NEAR, WINDOW, last_word, may_be_english
 from swapbias.swapping.odd_neighbours import IS_ADDRESS_SIGN, is_odd_he, may_be_cell
 from swapbias.swapping.possessives import SURE, by_words, in_context, log_odds_of_his
 from swapbias.swapping.rule_tables import word_list
@@ -37,10 +37,9 @@ _NEIGHBOUR_BYTES = 20
 _ARTICLE_CHARACTERS = 20
 # A word or sign before a pronoun, and after it: no sign that opens a quotation, no "/".
 _WORD_BEFORE = re.compile(rb"(?<![\w'\x80-\xff-])[A-Za-z]{1,17}\Z|[.,;:!?)]\Z")
-_WORD_AFTER = re.compile(rb" [A-Za-z]{1,17}(?![\w'\x80-\xff-])|[.,;:!?)]")
+_WORD_AFTER = re.compile(rb" [A-Za-z]{1,17}(?![\w'\x80-\xff-])|[.,;:!?)](?!\w)")
 # Words after "His" or "Her" that make it a name: the bundle of His, the receptor HER2/neu.
 _NAME_FOLLOWERS = word_list("receptor_words") | word_list("name_followers") | {":"}
-_BEFORE_GERMAN_HER = word_list("before_german_her")
 _IS_BLANK = np.isin(np.arange(256), list(b" \t\n\r\x0b\x0c"))
 _MOST_CACHED = 1 << 18  # decisions kept in memory
 # A choice is the index of a word among those that a term may become, or one of these negative numbers.
@@ -83,15 +82,15 @@ class Decider:
         """
         self._swaps = mode == "swap"
         self._context = table.context
-        self._terms = list(table.terms.values())
+        self._terms = [*table.terms.values(), *table.inclusive]
         self._texts = table.terms
         self._targets = [term.others if self._swaps else term.neutral for term in self._terms]
         singular_they = {term.text: True for term in self._terms if "they" in term.neutral}
         self._plural = table.plural if self._swaps else singular_they
         self._plural_terms = {
-            number: self._plural[text]
-            for number, text in enumerate(self._texts)
-            if text in self._plural
+            number: self._plural[term.text]
+            for number, term in enumerate(self._terms)
+            if term.text in self._plural
         }
         # 1 and -1 for the two genders, as in ``Edits``.
         most = max(len(term.sides) for term in self._terms)
@@ -101,6 +100,7 @@ class Decider:
                 for term in self._terms
             ]
         )
+        self._sides[len(table.terms) :] = 0  # of both
         self._needs_context = np.array(
             [_needs_context(term, table.context) for term in self._terms]
         )
@@ -175,6 +175,7 @@ class Decider:
         if not self._swaps:
             if self._context:
                 join_alternatives(text, edits)
+                join_titles(text, edits, self._is_title)
             self._close_gaps(text, edits)
         if self._context:
             self._make_agree(text, edits)
@@ -378,10 +379,13 @@ class Decider:
         term = self._terms[key.term]
         previous = last[0].decode().lower()
         following = first[0].decode().strip().lower()
-        if not key.is_lower and (previous == "of" or following in _NAME_FOLLOWERS):
-            return _BY_CONTEXT  # "bundle of His"
-        if previous == "or" or previous in _BEFORE_GERMAN_HER or following in ("or", "and", "neu"):
+        is_word_before = previous[0].isalpha() and (len(previous) == 1 or not last[0].isupper())
+        if not key.is_lower and (is_word_before or following in _NAME_FOLLOWERS | {","}):
+            return _BY_CONTEXT  # "bundle of His", "the distal His"
+        if previous == "or" or following in ("or", "and", "neu"):
             return _BY_CONTEXT
+        if not following[0].isalpha() and not may_be_english(previous):
+            return _BY_CONTEXT  # "kam her."
         if self._context and term.choices in OBJECTS:
             odds = by_words(previous, following)
             return _pick(term, OBJECTS, odds > 0) if abs(odds) >= SURE else _UNSURE

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from swapbias.swapping.folding import Ints
 from swapbias.swapping.matches import Text
@@ -13,6 +14,9 @@ from swapbias.swapping.matches import Text
 _APOSTROPHES = (b"'", "’".encode())
 _OR = re.compile(rb"\s?/\s?|\s+(?:and\s?/\s?)?or\s+", re.IGNORECASE)
 _LONGEST_OR = 10  # bytes
+_OPENS_BRACKET = re.compile(rb"\s?/?\s?\((?:or\s)?", re.IGNORECASE)
+_THIRD = re.compile(rb"\s?/\s?(they|them|theirs?)\b", re.IGNORECASE)  # "he/she/they"
+_BETWEEN_TITLES = re.compile(rb"\.?\s?(?:/|&|,|\band\b|\bor\b)\s?", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -108,9 +112,38 @@ def join_alternatives(text: Text, edits: Edits) -> None:
             continue  # it was joined itself
         if words[number[index]].lower() != words[number[following]].lower():
             continue
-        if _OR.fullmatch(text.buffer, int(end[index]), int(start[following])):
+        between = int(end[index]), int(start[following])
+        closes = int(end[following])
+        if _OPENS_BRACKET.fullmatch(text.buffer, *between) and text.signs[closes] == ord(")"):
+            end[following] += 1
+        elif _OR.fullmatch(text.buffer, *between):
+            third = _THIRD.match(text.buffer, closes)
+            if third and third[1].lower() == words[number[following]].lower():
+                end[following] = third.end()
+        else:
+            continue
+        start[following] = start[index]
+        number[following] = number[index]
+        side[following] = 0
+        kept[index] = False
+    edits.places = edits.places[:, kept]
+
+
+def join_titles(text: Text, edits: Edits, is_title: NDArray[np.bool_]) -> None:
+    """Remove titles that are joined together with what joins them: "Mr. and Mrs. Smith" is "Smith".
+
+    Args:
+        text: the rows and their terms.
+        edits: the replacements; changed in place.
+        is_title: whether each term is a title, (terms,).
+    """
+    start, end, number, row, _, term = edits.places
+    is_removed = np.array([not word for word in edits.words], dtype=bool)[number] & is_title[term]
+    kept = np.ones(len(start), dtype=bool)
+    is_pair = is_removed[1:] & is_removed[:-1] & (row[1:] == row[:-1])
+    for index in np.flatnonzero(is_pair).tolist():
+        following = index + 1
+        if _BETWEEN_TITLES.fullmatch(text.buffer, int(end[index]), int(start[following])):
             start[following] = start[index]
-            number[following] = number[index]
-            side[following] = 0
             kept[index] = False
     edits.places = edits.places[:, kept]

@@ -12,6 +12,7 @@ from swapbias.swapping.neighbours import (
     is_past,
     last_word,
     line_ends,
+    may_be_english,
     partner,
     word_kind,
 )
@@ -54,6 +55,12 @@ def _is_nun(after: str) -> bool:
     return name is not None and name[1] in _NAMES
 
 
+def _is_after_name(before: str) -> bool:
+    """Tell whether the word before a term is a name: "Salomon Brothers", and not "Older Brothers"."""
+    word = pattern("capital_before").search(before)
+    return word is not None and not is_common(word[1].lower())
+
+
 def _is_bracketed(term: str, before: str, after: str) -> bool:
     """Tell whether a term in capitals is in brackets, as "(M)"; "[M]+" is an ion and does not count."""
     brackets = before[-1:] + after[:1]
@@ -85,6 +92,13 @@ def _has_common_word_next(after: str) -> bool:
     return word is not None and word[1] not in _NAMES and is_common(word[1].lower())
 
 
+def _is_strange(before: str, after: str) -> bool:
+    """Tell whether a word that may be of another language stands before a term that no word follows: "kam her."."""
+    following = first_word(after)
+    is_last = following is not None and not following[:1].isalpha()
+    return is_last and not may_be_english(last_word(before))
+
+
 def _is_foreign(before: str, after: str) -> bool:
     """Tell whether most of the known short words of a sentence are Spanish, French, German or Portuguese."""
     sentence = pattern("sentence_sign").split(before)[-1] + pattern("sentence_sign").split(after)[0]
@@ -107,8 +121,10 @@ FACTS: Mapping[str, Callable[[str, str, str], bool]] = {
     "of": lambda term, before, after: last_word(before) == "of",
     "partner": lambda term, before, after: bool(partner(before, after)),  # "her/his"
     "possessed": lambda term, before, after: last_word(before) in POSSESSED,
+    "after_name": lambda term, before, after: _is_after_name(before),
     "past": lambda term, before, after: is_past(first_word(after)),
     "word_next": lambda term, before, after: _has_common_word_next(after),
+    "strange": lambda term, before, after: _is_strange(before, after),
     "foreign": lambda term, before, after: _is_foreign(before, after),
     "line_ends": lambda term, before, after: line_ends(before, after),
     "colon": lambda term, before, after: ":" in before[-4:],
@@ -212,5 +228,5 @@ def may_follow_alone(previous: str, word: str) -> bool:
     """
     if word in ("is", "was") or word in _ALONE_BEFORE:
         return True
-    is_contrast = previous == "," or previous in _CONTRASTS
-    return is_contrast and word.endswith("s") and "v" in word_kind(word)
+    is_contrast = previous in (",", ";") or previous in _CONTRASTS
+    return is_contrast and (is_past(word) or (word.endswith("s") and "v" in word_kind(word[:-1])))

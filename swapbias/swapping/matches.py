@@ -31,6 +31,7 @@ _Letters = bytes | bytearray  # a folded and padded buffer
 _STRIDE = 1 << 17  # bytes looked at at once: what is made of them stays in a core's own cache
 _KEY = 16  # bytes of a word that are compared at once; the rest of a longer term is compared one by one
 _LOWER = bytes(byte | 32 if 65 <= byte <= 90 else byte for byte in range(256))
+_APOSTROPHE_ENDS = (b"'", "’".encode()[-1:])
 _WHITE = b" \t\n\r\x0b\x0c"
 _IS_DIGIT = np.array([48 <= byte <= 57 for byte in range(256)])
 _MIX = np.uint64(0x9E3779B97F4A7C15)  # spreads the bits of a key: Fibonacci hashing
@@ -255,6 +256,8 @@ class _Phrase:
     """Matches the term in any case."""
     number: int
     """Of the term."""
+    is_initial: bool
+    """Its first word is a letter alone: "s/he"."""
     following: tuple[bytes, ...]
     """Signs that may stand first, second and third after the first word, or 16 bytes of it."""
 
@@ -272,6 +275,8 @@ class _Phrase:
         begin = start - self.lead
         if begin < bounds[0]:
             return None
+        if self.is_initial and buffer[begin - 1 : begin] in _APOSTROPHE_ENDS and begin > bounds[0]:
+            return None  # "her mother's/he"
         phrase = self.pattern.match(buffer, begin, bounds[1])
         if phrase is None:
             return None
@@ -291,7 +296,8 @@ def _phrase_of(spelling: bytes, number: int) -> tuple[bytes, _Phrase]:
     after = spelling[lead + len(word) :] if len(word) <= _KEY else b""
     words = map(re.escape, spelling.split(b" "))
     pattern = re.compile(rb"\s+".join(words), re.IGNORECASE)
-    return word[:_KEY], _Phrase(lead, pattern, number, _following(after))
+    is_initial = len(word) == 1 and not lead
+    return word[:_KEY], _Phrase(lead, pattern, number, is_initial, _following(after))
 
 
 def _longest_phrase(

@@ -12,6 +12,7 @@ NEAR = 60
 """Characters of them that tell most."""
 _WRAPPED = 50  # characters: a shorter line before one that begins with a capital is no wrapped line
 _CLOSED = word_list("closed_words")
+_ENGLISH_ENDINGS = ("ed", "ing", "s", "'d", "’d")  # of verbs, which no list has
 # Verbs that take a person and a thing ("gave her solace"), and verbs that take a person who does something
 # ("helped her show"): after them a noun or a verb is no sign of "his".
 _GIVE = word_list("giving_verb_forms")
@@ -85,6 +86,15 @@ def is_common(word: str) -> bool:
     return word in _kinds() or word in _CLOSED
 
 
+def may_be_english(word: str) -> bool:
+    """Tell whether a word is a common English one or ends as many do.
+
+    Args:
+        word: the word in lower case.
+    """
+    return word.endswith(_ENGLISH_ENDINGS) or is_common(word)
+
+
 def is_past(word: str | None) -> bool:
     """Tell whether a word is a past tense and no adjective: "visited", but not "adopted" or "deceased".
 
@@ -152,7 +162,8 @@ def partner(before: str, after: str) -> str:
         after: the text after it.
     """
     alternative = pattern("partner_after").match(after)
-    if not alternative and before.rstrip().endswith(("/", "or")):
+    joined = ("/", "or", "(") if after[:1] == ")" else ("/", "or")
+    if not alternative and before.rstrip().endswith(joined):
         alternative = pattern("partner_before").search(before)
     return alternative.group(1).lower() if alternative else ""
 
@@ -175,7 +186,7 @@ def line_ends(before: str, after: str) -> bool:
     if not following:
         return False
     word = following[1]
-    if len(word) > 1 and word.istitle() and is_common(word.lower()):
+    if word in ("A", "I") or (len(word) > 1 and word.istitle() and is_common(word.lower())):
         return True
     line = before.rpartition("\n")[2]
     return len(line) < _WRAPPED and last_word(before) not in word_list("before_possessive")

@@ -23,8 +23,9 @@ def _packed(words: frozenset[str], length: int) -> NDArray[np.uint64]:
     return np.array([int.from_bytes(start, "little") for start in starts], np.uint64)
 
 
-# The first bytes of words after which "He" is helium, and after which "he" is Spanish.
+# The first bytes of words after which "He" is helium, or "he" Spanish, and short words before it.
 _HELIUM = _packed(word_list("helium_words"), 4)
+_SPANISH_BEFORE = _packed(word_list("before_spanish_he"), 4)
 _SPANISH = _packed(word_list("participles_after_he"), 6)
 
 
@@ -46,6 +47,9 @@ def is_odd_he(text: Text, indices: Ints, is_capital: NDArray[np.bool_]) -> NDArr
     is_last = end == text.offsets[text.rows[indices] + 1]
     odd: NDArray[np.bool_] = (before == ord("/")) | (previous == ord(")"))
     odd |= is_capital & np.isin(behind & MASKS[4], _HELIUM)
+    # "the He scan", "he" of another language behind a short word: "me he caído".
+    odd |= is_capital & (previous == SPACE) & _IS_LETTER[before]
+    odd |= np.isin(eights(text.buffer)[start - 4] & MASKS[4], _SPANISH_BEFORE)
     odd |= np.isin(behind & MASKS[6], _SPANISH)
     odd |= _IS_LIST_SIGN[before] & (_IS_LIST_SIGN[following] | is_last)
     odd |= (previous == ord("-")) | (following == ord("-")) | (following == ord("_"))

@@ -33,6 +33,7 @@ _OPENS_PHRASE = frozenset(first for first, _ in _UNOWNED | _OWNED)
 _SOMEBODY = word_list("somebody")
 _FEEDS = word_list("feeding_verbs")
 _LETS = word_list("letting_verbs")
+_ALLOWS = frozenset({"let", "lets", "letting"})
 _GIVEN = word_list("own_gifts")  # what is given is the giver's own: "gave her consent"
 # After "have her" they are verbs; a noun behind them makes them nouns too ("sleep study"), a closed word does not.
 _DOES = word_list("bare_verbs")
@@ -156,6 +157,8 @@ def _is_doubtful(previous: str, following: str | None) -> bool:
         return False
     if following in _SHORTHAND or following in _COMPLEMENTS or following in _OPENS_PHRASE:
         return True
+    if previous in _ALLOWS and word_class(following) == "open":
+        return True
     return _may_complement(previous, following) or _leads_on(previous, following)
 
 
@@ -209,8 +212,11 @@ def in_context(previous: str, after: str) -> float:
     if abs(odds) >= SURE:
         return odds
     second = second_word(after)
-    if following and _may_complement(previous, following) and _closes(second):
-        return -_CERTAIN
+    if following and _closes(second):
+        if _may_complement(previous, following):
+            return -_CERTAIN
+        if previous in _ALLOWS and "v" in word_kind(following):
+            return -_CERTAIN  # "let her rest."
     opens = bool(pattern("opens_quotation").match(after))
     return odds + _by_second(previous, following, second, opens)
 

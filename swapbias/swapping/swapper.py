@@ -25,10 +25,16 @@ from swapbias.swapping.referents.persons import Persons
 from swapbias.swapping.referents.words import CUES, REASONS, WHOSE
 from swapbias.swapping.resolvers import Resolver, resolve
 from swapbias.swapping.rule_tables import DEMOGRAPHIC, GLUED
-from swapbias.swapping.table import COUNTED_BIRTHS, clinical_terms, kept_phrases, load_table
+from swapbias.swapping.table import (
+    COUNTED_BIRTHS,
+    clinical_terms,
+    inclusive_forms,
+    kept_phrases,
+    load_table,
+)
 
 MODES = ("swap", "neutralise")
-RULES = "9"
+RULES = "10"
 """Version of the rules, raised with any change that changes results."""
 _GENDERED = frozenset(
     {"he", "she", "they", "xe", "ze", "male", "female", "man", "woman", "men", "women", "mother"}
@@ -211,10 +217,10 @@ class Swapper:
 
     def _names_to_find(self) -> list[str]:
         """Return the terms of the table, then clinical terms and phrases that are looked for as well."""
-        names = list(self._terms)
+        names = [*self._terms, *(term.text for term in self.table.inclusive)]
         names += [term for term in self._clinical if term.lower() not in self.table.terms]
         if self._clinical and self.table.context:
-            names += sorted(kept_phrases() - {name.lower() for name in names})
+            names += sorted({*kept_phrases(), *inclusive_forms()} - {*map(str.lower, names)})
         return names
 
     def _prepared_persons(self) -> Persons | None:
@@ -339,7 +345,10 @@ class Swapper:
         matches = self._matcher.find(buffer, offsets)
         size = len(offsets) - 1
         row = np.repeat(np.arange(size), np.diff(np.searchsorted(matches.start, offsets)))
-        is_term = matches.term < len(self._terms)
+        known_terms = len(self._terms)
+        if mode == "neutralise" and not self._persons:
+            known_terms += len(self.table.inclusive)
+        is_term = matches.term < known_terms
         text = Text(buffer, offsets, matches.at(is_term), row[is_term])
         choice = self._deciders[mode].choices(text)
         if self._persons:

@@ -94,6 +94,8 @@ class SwapTable:
     """Whether it has neutral words."""
     plural: Mapping[str, bool] = field(default_factory=dict)
     """Subject pronouns whose verbs change with them, and whether to the plural."""
+    inclusive: tuple[Term, ...] = ()
+    """Forms of both groups, which are neutralised and never swapped: "s/he"."""
 
 
 def _pronoun_table(first: str, second: str) -> SwapTable:
@@ -150,8 +152,15 @@ def load_table(name: str | Path) -> SwapTable:
             rows.append(row)
     first, second, *further = rows[0] if rows else ("", "")
     shown_name = str(name) if built_in else path.name
-    table = _table(shown_name, (first, second), rows, context=name != "paper")
-    return replace(table, neutral="neutral" in further)
+    table = _table(
+        shown_name, (first, second), rows, context=name != "paper", built_in=bool(built_in)
+    )
+    inclusive: tuple[Term, ...] = ()
+    if name == "resolved":
+        inclusive = tuple(
+            Term(form, 0, (form,), (new,), (0,)) for form, new in inclusive_forms().items()
+        )
+    return replace(table, neutral="neutral" in further, inclusive=inclusive)
 
 
 def _header_faults(header: Sequence[str]) -> Iterator[str]:
@@ -165,9 +174,17 @@ def _header_faults(header: Sequence[str]) -> Iterator[str]:
 
 
 def _table(
-    name: str, groups: tuple[str, str], rows: Sequence[Mapping[str, str]], *, context: bool
+    name: str,
+    groups: tuple[str, str],
+    rows: Sequence[Mapping[str, str]],
+    *,
+    context: bool,
+    built_in: bool = True,
 ) -> SwapTable:
-    """Make a table of rows; ValueError: a row that is no pair of terms."""
+    """Make a table of rows; ValueError: a row that is no pair of terms.
+
+    A term of a built-in table may belong to both groups ("BF", "my bf"); its side is that of the first row.
+    """
     if not rows:
         raise ValueError(f"{name}: no rows, expected at least one pair of terms. Add one.")
     # By text: the side, the others, and the neutral word for each.
@@ -177,7 +194,7 @@ def _table(
         for text, counterpart, side in ((first, second, 0), (second, first, 1)):
             _refuse_pair(f"{name}:{line}", text, counterpart)
             first_side, others, neutral = columns.setdefault(text.lower(), (side, [], []))
-            if first_side != side:
+            if first_side != side and not built_in:
                 raise ValueError(
                     f"{name}:{line}: {quoted(text)} belongs to both groups, expected one. Drop a row."
                 )
@@ -185,10 +202,6 @@ def _table(
                 others.append(counterpart)
                 neutral.append(row.get("neutral", ""))
     _add_glued(columns)
-    if {"bf", "boyfriend"} <= columns.keys():  # beside the letters of a demographic, "my bf"
-        columns["bf"][1].append("gf")
-        columns["bf"][2].append(columns["boyfriend"][2][0])
-        columns["gf"] = (columns["girlfriend"][0], ["bf"], columns["girlfriend"][2][:1])
     terms = {
         text: Term(
             text,
@@ -227,8 +240,12 @@ def _add_glued(columns: dict[str, tuple[int, list[str], list[str]]]) -> None:
     for text in sorted(DEMOGRAPHIC & columns.keys()):
         side, others, neutral = columns[text]
         for unit in UNITS:
-            glued_others = [f"{unit}{word}" for word in others]
-            glued_neutral = [f"{unit}{word}" for word in neutral]
+            pairs = [
+                (f"{unit}{other}", f"{unit}{new}")
+                for other, new in zip(others, neutral, strict=True)
+                if other.lower() in DEMOGRAPHIC
+            ]
+            glued_others, glued_neutral = (list(words) for words in zip(*pairs, strict=True))
             columns[f"{unit}{text}"] = (side, glued_others, glued_neutral)
 
 
@@ -236,6 +253,20 @@ def clinical_terms() -> dict[str, str]:
     """Return gender-specific clinical terms (pregnant, prostate) and their gender: reported, never swapped."""
     rows = read_table(corpus_dir("gender_lexicon") / "clinical_terms.csv", ("term", "group"))
     return {row["term"]: row["group"] for row in rows}
+
+
+@cache
+def inclusive_forms() -> Mapping[str, str]:
+    """Return forms that are of both genders already and their neutral words: "s/he" is "they".
+
+    They stay when words are swapped.
+    """
+    rows = read_table(
+        corpus_dir("gender_lexicon") / "inclusive_forms.csv",
+        ("form", "neutral"),
+        optional=("neutral",),
+    )
+    return {row["form"]: row["neutral"] for row in rows}
 
 
 @cache

@@ -6,6 +6,8 @@ from swapbias.swapping.table import Term, cased
 LOWER = 0
 CAPITAL = 1
 UPPER = 2
+# Letters that each stand for a word: "MtF" is "FtM".
+_INITIALS = frozenset("ftm mtf ftms mtfs f-to-m m-to-f".split())  # noqa: SIM905
 
 
 def in_case(word: str, case: int) -> str:
@@ -32,7 +34,7 @@ def is_phrase(term: Term) -> bool:
         term: a term of the table.
     """
     is_plain_word = term.text.isalpha() and term.text[0].isascii()
-    return not is_plain_word or term.text in GLUED
+    return not is_plain_word or term.text in GLUED or term.text in _INITIALS
 
 
 def as_written(term: Term, written: str, target: str) -> str:
@@ -47,4 +49,17 @@ def as_written(term: Term, written: str, target: str) -> str:
         unit = unit_of(term.text)
         case = UPPER if written[-1].isupper() else LOWER
         return written[:unit] + in_case(target[unit:], case)
-    return target.lower() if written.islower() else cased(written, target)
+    if term.text in _INITIALS:
+        return _in_cases_of(written, target)
+    if written.islower():
+        return target.lower()
+    # Of "(S)he" the first letter tells.
+    return cased(written.lstrip("("), target)
+
+
+def _in_cases_of(written: str, target: str) -> str:
+    """Write initials letter by letter in the case of those that they replace; longer words in that of the first."""
+    if len(written) != len(target):
+        return target.capitalize() if written[0].isupper() else target.lower()
+    letters = zip(written, target.lower(), strict=True)
+    return "".join(new.upper() if old.isupper() else new for old, new in letters)

@@ -16,7 +16,7 @@ from swapbias.swapping.possessives import log_odds_of_his
 from swapbias.swapping.rule_tables import DEMOGRAPHIC, GLUED, word_list
 from swapbias.swapping.sex_columns import REACH, in_sex_column
 from swapbias.swapping.swapper import Swapper
-from swapbias.swapping.table import COUNTED_BIRTHS, clinical_terms, kept_phrases
+from swapbias.swapping.table import COUNTED_BIRTHS, clinical_terms, inclusive_forms, kept_phrases
 from swapbias.swapping.word_case import as_written, in_case, is_phrase
 from tests.tables import rows_of
 
@@ -32,10 +32,11 @@ TITLES = ("mr", "ms", "mrs", "miss")
 
 def pattern_of(table):
     plain = clinical_terms().keys() - COUNTED_BIRTHS.keys()
-    kept = kept_phrases() if table.context else set()
+    kept = {*kept_phrases(), *inclusive_forms()} if table.context else set()
     terms = sorted({*table.terms, *plain, *kept}, key=len, reverse=True)
     spellings = "|".join(
-        r"\s+".join(re.escape(part).replace("'", "['’]") for part in term.split())
+        ("(?<!['’])" if re.match("[a-z][^a-z]", term) else "")
+        + r"\s+".join(re.escape(part).replace("'", "['’]") for part in term.split())
         + (f"(?!{LETTER})" if term[-1].isalpha() else "")
         for term in terms
     )
@@ -95,14 +96,40 @@ def join_pieces(changes, text):
         joined = (
             before
             and before is not last
-            and before.side != change.side
+            and before.side == -change.side != 0
             and before.word.lower() == change.word.lower()
         )
-        if joined and re.fullmatch(
-            r"\s?/\s?|\s+(and\s?/\s?)?or\s+", text[before.upto : change.start], re.I | re.A
-        ):
-            last = change._replace(start=before.start, word=before.word, before=before.before)
+        between = text[before.upto : change.start] if before else ""
+        bracketed = re.fullmatch(r"\s?/?\s?\((or\s)?", between, re.I | re.A)
+        upto = change.upto
+        if bracketed and text[upto : upto + 1] == ")":
+            upto += 1
+        elif re.fullmatch(r"\s?/\s?|\s+(and\s?/\s?)?or\s+", between, re.I | re.A):
+            third = re.compile(r"\s?/\s?(they|them|theirs?)\b", re.I | re.A).match(text, upto)
+            if third and third[1].lower() == change.word.lower():
+                upto = third.end()
+        else:
+            joined = False
+        if joined:
+            last = change._replace(
+                start=before.start, word=before.word, before=before.before, upto=upto
+            )
             done[-1] = last
+        else:
+            done.append(change)
+    return join_titles(done, text)
+
+
+def join_titles(changes, text):
+    """Titles that are removed are removed with what joins them."""
+    done = []
+    for change in changes:
+        before = done[-1] if done else None
+        removed = before and not before.word + change.word and {before.low, change.low} < {*TITLES}
+        between = text[before.upto : change.start] if before else ""
+        joins = r"\.?\s?(/|&|,|\band\b|\bor\b)\s?"
+        if removed and re.fullmatch(joins, between, re.I | re.A):
+            done[-1] = change._replace(start=before.start)
         else:
             done.append(change)
     return done
@@ -124,7 +151,8 @@ def slow(text, name, mode):
         if low not in DEMOGRAPHIC | GLUED and any(sign in "0123456789" for sign in beside):
             continue
         specific += low in clinical_terms()
-        term = table.terms.get(low)
+        inclusive = {one.text: one for one in table.inclusive} if mode == "neutralise" else {}
+        term = table.terms.get(low) or inclusive.get(low)
         if term is None:
             continue
         before = text[:start].encode()[-WINDOW:].decode(errors="ignore")
@@ -140,11 +168,10 @@ def slow(text, name, mode):
         choice = choice_of(term, before, after, table) if says == "yes" else term.others.index(says)
         target = (term.others if mode == "swap" else term.neutral)[choice]
         terms[f"{low} -> {target.lower() or '(removed)'}"] += 1
-        sides += 2 * term.sides[choice] - 1
+        side = 0 if low in inclusive else 2 * term.sides[choice] - 1
+        sides += side
         word, length = possessive(written, cased(term, written, target), text[end:])
-        swapped.append(
-            Change(start, end, end + length, word, target, term.sides[choice], before, after, low)
-        )
+        swapped.append(Change(start, end, end + length, word, target, side, before, after, low))
     for edit in join_pieces(swapped, text) if mode == "neutralise" and table.context else swapped:
         start = edit.start
         end = edit.end
