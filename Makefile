@@ -4,6 +4,7 @@ PYTHON ?= python3
 READY  := $(VENV)/.ready
 NODE   := build/node
 INSPECT := build/inspect
+LIGHTEVAL := build/lighteval
 
 # Compiled modules are kept, whatever the environment says: a process that imports torch starts in half of the time.
 export PYTHONDONTWRITEBYTECODE =
@@ -11,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE =
 # make setup TORCH_INDEX=https://download.pytorch.org/whl/cpu: torch without CUDA, which is gigabytes smaller on Linux.
 TORCH_INDEX ?=
 
-.PHONY: setup audit test test-pythons test-oldest test-inspect test-spaces test-ray docs bench soak truth lint quick types release-check clean
+.PHONY: setup audit test test-pythons test-oldest test-inspect test-lighteval test-spaces test-ray docs bench soak truth lint quick types release-check clean
 
 setup: $(READY)
 
@@ -74,10 +75,18 @@ test-oldest: links
 # Tasks of inspect_ai, whose libraries lie apart and before the others on the path: it takes older versions of two
 # of them than the rest is tested with. The checkout comes last: its egg-info would hide that swapbias is installed.
 test-inspect: $(INSPECT)/.ready
-	PYTHONPATH=$(INSPECT) $(VENV)/bin/python -P -m pytest -o pythonpath= --import-mode=append tests/models/chat/test_tasks.py
+	PYTHONPATH=$(INSPECT) $(VENV)/bin/python -P -m pytest -o pythonpath= --import-mode=append tests/hub/test_inspect_tasks.py
 
 $(INSPECT)/.ready: constraints-inspect.txt $(READY)
 	$(VENV)/bin/python -m pip install --upgrade --constraint constraints-inspect.txt --target $(INSPECT) inspect_ai
+	touch $@
+
+# Tasks of lighteval, likewise, whose imports warn. Its libraries are named one by one, for it would bring torch anew.
+test-lighteval: $(LIGHTEVAL)/.ready
+	PYTHONPATH=$(LIGHTEVAL) $(VENV)/bin/python -P -m pytest -o pythonpath= --import-mode=append -p no:warnings tests/hub/test_lighteval_tasks.py
+
+$(LIGHTEVAL)/.ready: constraints-lighteval.txt $(READY)
+	$(VENV)/bin/python -m pip install --upgrade --no-deps --requirement constraints-lighteval.txt --target $(LIGHTEVAL)
 	touch $@
 
 # The forms of the metrics' Spaces, in an environment with gradio and without swapbias, as a Space has; GRADIO_PYTHON names another.

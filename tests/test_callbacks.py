@@ -19,9 +19,10 @@ from transformers import (
 )
 
 import swapbias
-from swapbias.callback import BiasCallback, bias_metrics
+from swapbias.callback import BiasCallback
 from swapbias.errors import UsageError
 from swapbias.findings import Finding
+from swapbias.findings.metric_values import bias_metrics
 from swapbias.measures import Estimate
 from tests import tiny
 

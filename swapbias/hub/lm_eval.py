@@ -120,7 +120,7 @@ def _docs(experiment: Experiment, rows: Iterable[Mapping[str, Any]]) -> Iterator
             gap for gap in experiment.gaps if group in (gap.compares.group, gap.compares.reference)
         ]
         sides = {_contrast(gap): 1 if gap.compares.group == group else -1 for gap in gaps}
-        context, choices = _context_and_choices(experiment, row)
+        context, choices = context_and_choices(experiment, row)
         units = []
         if not experiment.is_paired:
             units = [row[name] for name in reversed(experiment.design.aggregate)]
@@ -134,8 +134,16 @@ def _docs(experiment: Experiment, rows: Iterable[Mapping[str, Any]]) -> Iterator
         }
 
 
-def _context_and_choices(experiment: Experiment, row: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """Return the context of a row and how it may go on."""
+def context_and_choices(experiment: Experiment, row: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """Return the context of a row and how it may go on.
+
+    Args:
+        experiment: a causal experiment.
+        row: one of its prompts.
+
+    Returns:
+        The context, blank for a whole text, and one continuation or several.
+    """
     if experiment.reads.reading == "answers":
         return row["text"], [f" {candidate.text}" for candidate in row["candidates"]]
     # The harness puts BOS or EOS before a blank context, as an audit does.

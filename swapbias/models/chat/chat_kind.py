@@ -22,7 +22,7 @@ _CLOSED_QUESTIONS = (
     "options",
     "label",
 )  # readings of questions whose options an answer may be bound to
-_FREE_TEXT = ("text", "person", "ranking")  # readings whose answers need several words
+FREE_TEXT = ("text", "person", "ranking")  # readings whose answers need several words
 _FEWEST_TOKENS = 64  # of such an answer
 
 
@@ -244,7 +244,7 @@ def _unfit_reason(experiment: Experiment, chat: ChatOptions) -> str:
 
 def _cuts_answers(experiment: Experiment, chat: ChatOptions) -> bool:
     """Return whether the most tokens are too few for free text."""
-    return experiment.reads.reading in _FREE_TEXT and chat.max_tokens < _FEWEST_TOKENS
+    return experiment.reads.reading in FREE_TEXT and chat.max_tokens < _FEWEST_TOKENS
 
 
 def trial_rows(rows: Sequence[Row], trials: int, scoring: str = SAMPLED) -> list[Row]:

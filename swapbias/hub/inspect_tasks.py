@@ -1,41 +1,38 @@
 """The chat experiments of every study as tasks of inspect_ai: importing this registers them (``inspect eval``)."""
 
+from collections import defaultdict
+
 from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.model import GenerateConfig
-from inspect_ai.scorer import Score, Scorer, Target, grouped, mean, scorer
+from inspect_ai.scorer import (
+    Metric,
+    SampleScore,
+    Score,
+    Scorer,
+    Target,
+    Value,
+    grouped,
+    mean,
+    metric,
+    scorer,
+)
 from inspect_ai.solver import TaskState
 
 from swapbias import __version__
-from swapbias.models.chat.chat_options import ChatOptions
+from swapbias.hub.harness_scores import gaps_with_intervals, prompt_experiments, rows_by_name
+from swapbias.models import Scored
+from swapbias.models.chat import ChatOptions
 from swapbias.studies import (
-    Experiment,
     Prompt,
     Study,
     answer_scores,
     as_prompts,
     catalogue,
     chats,
-    config_rows,
     load_corpus,
     load_study,
 )
-
-
-def chat_experiments(study: Study) -> list[Experiment]:
-    """Return the experiments of a study whose prompts a chat model answers as they stand.
-
-    Args:
-        study: a study of the package.
-
-    Returns:
-        Experiments of chat models without notes.
-    """
-    return [
-        experiment
-        for experiment in study.experiments
-        if experiment.kind == "chat" and not experiment.reads.notes.corpus
-    ]
 
 
 def chat_prompts(study: str) -> dict[str, Prompt]:
@@ -47,12 +44,8 @@ def chat_prompts(study: str) -> dict[str, Prompt]:
     Returns:
         Prompts by the name of a sample: experiment and prompt.
     """
-    rows = []
-    for experiment in chat_experiments(load_study(study)):
-        for config in experiment.reads.configs:
-            for row in config_rows(study, config):
-                rows.append({**row, "experiment": experiment.name})
-    return {f"{prompt.experiment}/{prompt.prompt_id}": prompt for prompt in as_prompts(rows)}
+    rows = rows_by_name(study, prompt_experiments(load_study(study), "chat"))
+    return dict(zip(rows, as_prompts(rows.values()), strict=True))
 
 
 def study_task(study: str) -> Task:
@@ -69,7 +62,7 @@ def study_task(study: str) -> Task:
         Sample(
             id=name,
             input=chats.turns(prompt.text),  # made to messages there
-            metadata={"group": f"{prompt.experiment}/{prompt.group}"},
+            metadata={"group": f"{prompt.experiment}/{prompt.group}", "study": study},
         )
         for name, prompt in chat_prompts(study).items()
     ]
@@ -83,7 +76,26 @@ def study_task(study: str) -> Task:
     )
 
 
-@scorer(metrics=[grouped(mean(), "group", all=False)])
+@metric(scores="unreduced")
+def gaps() -> Metric:
+    """Return a metric of the primary gaps and their intervals, as an audit of the same answers finds them."""
+
+    def measure(scores: list[SampleScore]) -> Value:
+        answers: dict[str, dict[str, list[Scored]]] = defaultdict(lambda: defaultdict(list))
+        for sample in scores:
+            parts = sample.score.metadata or {}
+            scored = Scored(sample.score.as_float(), parts=parts)
+            study = (sample.sample_metadata or {})["study"]
+            answers[study][str(sample.sample_id)].append(scored)
+        numbers: dict[str, float] = {}
+        for study, answers_of_study in answers.items():
+            numbers |= gaps_with_intervals(study, answers_of_study)
+        return numbers
+
+    return measure
+
+
+@scorer(metrics=[grouped(mean(), "group", all=False), gaps()])
 def read_answers(study: str) -> Scorer:
     """Return a scorer that reads answers as audits do (NaN: it cannot be read), with the mean of each group.
 
@@ -95,7 +107,7 @@ def read_answers(study: str) -> Scorer:
     """
     prompts = chat_prompts(study)
     readers = {}
-    for experiment in chat_experiments(load_study(study)):
+    for experiment in prompt_experiments(load_study(study), "chat"):
         reads = experiment.reads
         readers[experiment.name] = answer_scores.answer_reader(reads.reading, reads.aliases)
 
@@ -120,5 +132,5 @@ def _register(study: Study) -> None:
 
 
 for _outline in catalogue.outlines():
-    if chat_experiments(_outline):
+    if prompt_experiments(_outline, "chat"):
         _register(_outline)

@@ -4,6 +4,7 @@ import gc
 import warnings
 import zlib
 
+import pandas as pd
 import pytest
 
 inspect_ai = pytest.importorskip(
@@ -12,7 +13,8 @@ inspect_ai = pytest.importorskip(
 
 from inspect_ai.model import ModelOutput, ModelUsage, get_model  # noqa: E402
 
-from swapbias.models.chat.tasks import study_task  # noqa: E402
+from swapbias.findings import disaggregate, primary_findings  # noqa: E402
+from swapbias.hub.inspect_tasks import study_task  # noqa: E402
 from swapbias.studies import as_prompts, config_rows, load_corpus, studies  # noqa: E402
 from swapbias.studies.answer_scores import answer_reader  # noqa: E402
 from swapbias.studies.chats import turns  # noqa: E402
@@ -93,6 +95,26 @@ def test_answers_of_a_task(tmp_path):
         value, _ = read(prompt, answer(turns(prompt.text)[-1]["content"]))
         groups.setdefault(prompt.group, []).extend([value] if value == value else [])
     assert sum(map(len, groups.values())) < len(prompts)
-    found = {name: metric.value for name, metric in log.results.scores[0].metrics.items()}
+    found = {
+        name: metric.value
+        for scored in log.results.scores
+        for name, metric in scored.metrics.items()
+    }
     for group, values in groups.items():
         assert found[f"{CONFIG}/{group}"] == pytest.approx(sum(values) / len(values))
+    # A pair is two prompts of one text, so the gap is the mean of its differences where both were read.
+    read_pairs: dict = {}
+    for prompt in prompts:
+        value, _ = read(prompt, answer(turns(prompt.text)[-1]["content"]))
+        read_pairs.setdefault(prompt.pair_id, {})[prompt.group] = value
+    differences = [pair["woman"] - pair["man"] for pair in read_pairs.values()]
+    differences = [value for value in differences if value == value]
+    assert len(read_pairs) > len(differences) > 3  # some pairs have an answer that cannot be read
+    gap = f"bias/{STUDY}_{CONFIG}"
+    assert found[gap] == pytest.approx(sum(differences) / len(differences))
+    rows = config_rows(STUDY, CONFIG)[:36]
+    scores = [read(prompt, answer(turns(prompt.text)[-1]["content"]))[0] for prompt in prompts]
+    table = pd.DataFrame(rows).assign(experiment=CONFIG, model_id="tiny", score=scores)
+    (audited,) = primary_findings(disaggregate(table, STUDY, robustness=False))
+    assert found[f"{gap}_low"] == pytest.approx(audited.estimate.ci_low)
+    assert found[f"{gap}_high"] == pytest.approx(audited.estimate.ci_high)
