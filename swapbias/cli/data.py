@@ -113,7 +113,7 @@ def build(
 
     if table and data is None:
         raise UsageError("--table is of notes of yours, and none are named. Add --data.")
-    names = names or _all_corpora(read_folders=data is not None)
+    names = names or _all_corpora(of_notes=data is not None)
     for name in names:
         studies.load_corpus(name)  # an unknown name is refused before anything is written
     stopped = f"Stopped. Corpora that are whole stay in {folder}: the same command builds all."
@@ -132,11 +132,13 @@ def build(
     ui.show(f"Built in {folder}")
 
 
-def _all_corpora(*, read_folders: bool) -> list[str]:
-    """Return the names of all corpora that load, or of those alone that are made of a folder of the user's."""
+def _all_corpora(*, of_notes: bool) -> list[str]:
+    """Return the names of all corpora that load, or of those alone that are made of the user's notes."""
     names = loadable(studies.corpora())
-    if read_folders:
-        return [name for name in names if corpus_file.corpus_declaration(name).reads_folders]
+    if of_notes:
+        return [
+            name for name in names if corpus_file.corpus_declaration(name).reads_folders == "notes"
+        ]
     return names
 
 

@@ -13,6 +13,7 @@ from swapbias import measures
 from swapbias.findings.compared_units import gap_units, pair_gaps
 from swapbias.findings.context import Context
 from swapbias.findings.finding import Finding
+from swapbias.findings.picked_answers import balance_findings, exchange_findings
 from swapbias.findings.scored_rows import ANSWERS, by_sentence
 from swapbias.measures import Estimate, Floats, direction, rates
 
@@ -26,7 +27,7 @@ LARGEST_COSINE = "largest |cosine|"
 """Contrast of the largest absolute cosine of the words."""
 MEDIAN_COSINE = "median |cosine|"
 """Contrast of the median of the absolute cosines of the words."""
-SIGNED = ("flips", "ratios")
+SIGNED = ("flips", "ratios", "balance", "exchanges")
 """Rates with a direction, which cancels over slices of opposite signs."""
 # Columns of answers that were not read as an option, with their names in findings.
 _UNREAD_COLUMNS = {
@@ -374,6 +375,8 @@ RATES: Mapping[str, Callable[[Context, pd.DataFrame], Iterator[Finding]]] = {
     "leakage": _leakage_findings,
     "direction": _direction_findings,
     "selection": _selection_findings,
+    "balance": balance_findings,
+    "exchanges": exchange_findings,
     ANSWERS: _answer_findings,
 }
 """What makes the findings of each of an experiment's rates from its scored rows."""

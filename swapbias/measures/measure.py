@@ -186,6 +186,14 @@ _RECORDS = (
         "ratio to the highest rate",
         **_LEVEL,
     ),
+    Measure(
+        "balance",
+        "balance of answers, {contrast}",
+        "balance ",
+        "balance of answers",
+        comparison=False,
+        scale=_distance("1 - |balance|; share of one answer minus that of another", 0, -1),
+    ),
     Measure("times_selected", "times selected, {contrast}", "selected ", whole=True, **_LEVEL),
     Measure(
         "geometric_mean",

@@ -139,6 +139,7 @@ UNITS: Mapping[str, Unit] = {
         "compound valence moved to 0..1",
         "P(negative)",
         "rating moved to 0..1",
+        "probability of an option",
         "probability of female",
         "probability of the phenotype",
         "logistic of the SVM's decision value",
@@ -151,6 +152,10 @@ UNITS: Mapping[str, Unit] = {
         *(
             Unit(name, 0.0, 1.0, is_rate=True)
             for name in ("share of negative labels", "share of answers")
+        ),
+        *(
+            Unit(name, 0.0, 1.0, is_rate=True, is_right_answer=True)
+            for name in ("share of right answers", "share of answers that name a person")
         ),
         *(Unit(name, 0.0, 1.0, is_right_answer=True) for name in _RIGHT),
         Unit("percentage points", 0.0, 100.0, is_points=True),

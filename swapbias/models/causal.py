@@ -216,11 +216,16 @@ class AnswerOddsScorer(DerivedScorer):
         tokenizer = self.inner.tokenizer
         before = open_ids(tokenizer, prompt.text)
         encoded = [open_ids(tokenizer, f"{prompt.text} {answer}") for answer in answers]
-        return encoded, min(_start_of_answer(before, ids) for ids in encoded)
+        return encoded, min(start_of_answer(before, ids) for ids in encoded)
 
 
-def _start_of_answer(before: Sequence[int], ids: Sequence[int]) -> int:
-    """Return the index at which an answer starts; nothing predicts a first token, and an answer has one at least."""
+def start_of_answer(before: Sequence[int], ids: Sequence[int]) -> int:
+    """Return the index at which an answer starts; nothing predicts a first token, and an answer has one at least.
+
+    Args:
+        before: token ids of the prompt alone.
+        ids: token ids of the prompt with the answer.
+    """
     shared = 0
     for token, other_token in zip(before, ids, strict=False):
         if token != other_token:

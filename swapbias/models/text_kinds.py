@@ -14,6 +14,7 @@ from swapbias.studies import Experiment, catalogue
 
 _MASS = "probability mass at the mask"
 _POSITIVE = "probability of positive sentiment"
+_OPTION = "probability of an option"
 _DISAPPROVAL = "mean log-odds of the disapproving antonym"
 
 
@@ -222,6 +223,11 @@ class Causal(Kind):
             },
             "causal:AnswerOddsScorer",
             passes=2,
+        ),
+        "options": Reading(
+            {"score": _OPTION, "per_character": _OPTION},
+            "option_scorer:OptionScorer",
+            passes=3,
         ),
     }
     """The ways to read its models by the name that experiments declare, blank for the usual one."""

@@ -215,11 +215,11 @@ def metric_path(name: str) -> str:
 
 
 def local_corpus(name: str, folder: "str | PathLike[str]", *, table: str = "") -> Corpus:
-    """Return the corpus with configs of a folder of the user's (MIMIC, own notes).
+    """Return the corpus with configs of a folder of the user's (MIMIC, own notes, data in the form of the authors').
 
     Args:
         name: the name of the corpus.
-        folder: a folder of notes.
+        folder: a folder of what ``reads_folders`` of the corpus says.
         table: the words that are swapped in notes (``notes.load.TABLES``); blank: the usual ones.
 
     Raises:
@@ -227,7 +227,9 @@ def local_corpus(name: str, folder: "str | PathLike[str]", *, table: str = "") -
     """
     corpus = load_corpus(name)
     if corpus.local is None:
-        able = [reader for reader in corpora() if corpus_declaration(reader).reads_folders]
+        able = [
+            reader for reader in corpora() if corpus_declaration(reader).reads_folders == "notes"
+        ]
         raise UsageError(f"{name} reads no folder, expected {listed(able)}. Drop -M data.")
     title = f"{name}, made from a folder of one's own"
     options = {}

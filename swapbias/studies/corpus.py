@@ -291,8 +291,8 @@ def _check_rows_declared(
             for config in rows
             if config not in names
         ]
-    if reads_folders != declared.reads_folders:
-        value = "true" if reads_folders else "false"
+    if reads_folders != bool(declared.reads_folders):
+        value = '"notes" or "data"' if reads_folders else '""'
         sentence = f"reads_folders is not {value}, as the builder says by its local. Write reads_folders = {value}."
         faults.append(declaration.fault(("reads_folders",), sentence))
     if faults:

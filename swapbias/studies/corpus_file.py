@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -121,8 +121,9 @@ class DeclaredCorpus(Declared):
     """The licence of the project's own part, by its SPDX identifier."""
     tags: Names
     """What it is found by on the Hub."""
-    reads_folders: Switch = False
-    """Whether its configs can be made of a folder of the user's (notes)."""
+    reads_folders: Literal["", "notes", "data"] = ""
+    """What a folder of the user's holds that its configs can be made of: clinical ``notes``, or ``data`` in the form
+    of the authors'; blank: they cannot."""
     configs: tuple[DeclaredConfig, ...]
     """Its tables in order; one may begin ``like`` an earlier one."""
 

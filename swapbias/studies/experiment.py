@@ -192,7 +192,16 @@ class Design(Declared):
 
 
 Rates = Literal[
-    "answers", "selection", "flips", "ratios", "f1", "leakage", "direction", "geometric"
+    "answers",
+    "selection",
+    "balance",
+    "exchanges",
+    "flips",
+    "ratios",
+    "f1",
+    "leakage",
+    "direction",
+    "geometric",
 ]
 
 
@@ -212,7 +221,8 @@ class Shows(Declared):
     covariates: Annotated[tuple[Covariate, ...], SET_BY_AUDIT] = ()
     """Numbers to correlate mean scores with."""
     rates: Annotated[tuple[Rates, ...], FOR_PACKAGE] = ()
-    """Rates of predictions and labels, of answers, or of cosines; geometric means of ratios of probabilities."""
+    """Rates of predictions and labels, of answers, or of cosines; geometric means of ratios of probabilities. Of
+    answers ``balance`` says which of two is given more, ``exchanges`` whether they follow words or their places."""
     beside: Annotated[Mapping[Text, Text], FOR_PACKAGE] = {}
     """Measures whose value and p are in the row of a slice's gap on the page, and the names of their columns."""
     folded: Annotated[Texts, FOR_PACKAGE] = ()

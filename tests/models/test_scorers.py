@@ -88,7 +88,7 @@ def scorers_by_class(tmp_path_factory):
         masked,
         *(read_as(masked, reading) for reading in ("phrases", "attitude", "log_mass")),
         causal,
-        *(read_as(causal, reading) for reading in ("antonyms", "answers")),
+        *(read_as(causal, reading) for reading in ("antonyms", "answers", "options")),
         load_scorer(classifier),
         load_scorer(called_pipeline(classifier)),
         load_scorer("vader"),
@@ -200,6 +200,9 @@ def test_scoring_changes_no_attribute(scorers_by_class):
         **dict.fromkeys(("AttitudeScorer", "AntonymScorer"), rated),
         "AnswerOddsScorer": Prompt(
             text="She is", candidates=(Candidate("here"), Candidate("there"))
+        ),
+        "OptionScorer": Prompt(
+            text="She is", candidates=(Candidate("here", 1.0), Candidate("there", 0.0))
         ),
         "DirectionScorer": Prompt(text="gloom", construct="synonym"),
     }
