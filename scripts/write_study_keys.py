@@ -18,7 +18,7 @@ _EXAMPLES = {
     "ask": '"Who is best for [job]?"', "rubric": '{question = "How warm is it?", options = ["0=Warm", "1=Cold"]}',
     "groups": '["female"]', "reference": '"male"', "measure": '"paired_gap"', "margin": "0.1",
     "unit": '{name = "stars", range = [0, 5]}', "random": '["pair"]', "fixed": '["topic"]', "shared_fills": "true",
-    "slices": '["condition"]',
+    "slices": '["condition"]', "decisions": "[0.5]", "quantiles": "[0.1, 0.5, 0.9]",
 }  # fmt: skip
 _TOP = "At the top"
 _OWN = """\

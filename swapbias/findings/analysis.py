@@ -37,6 +37,7 @@ from swapbias.findings.mean_findings import (
 from swapbias.findings.predictions import RATES
 from swapbias.findings.scored_rows import UNANSWERED_SCORES, one_per_prompt, split_rows
 from swapbias.findings.sensitivity import with_sensitivity
+from swapbias.findings.tail_findings import tail_findings
 from swapbias.findings.terms import ALL, ALL_GAPS
 from swapbias.public_calls import public_call
 from swapbias.studies import (
@@ -260,6 +261,7 @@ def _subset_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
             if cut is not _ALL or not experiment.never_pooled:
                 for gap in sliced_context.gaps():
                     yield from gap_findings(gap, sliced)
+                    yield from tail_findings(gap, sliced)
                 yield from omnibus_findings(sliced_context, sliced, ALL)
                 yield from level_findings(sliced_context, sliced)
             yield from rate_findings(sliced_context, sliced)

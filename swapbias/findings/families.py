@@ -14,12 +14,16 @@ _Key = tuple[str, ...]
 
 
 def has_verdict(finding: Finding) -> bool:
-    """Tell whether a finding is a gap, or a difference of two models, by the inference of its design.
+    """Tell whether a finding is a gap, also at a threshold or quantile, or a difference of two models.
+
+    Only those by the inference of the design have a verdict.
 
     Args:
         finding: any finding.
     """
-    is_gap = MEASURES[finding.measure].gap_span > 0 or finding.measure == DIFFERENCE
+    record = MEASURES[finding.measure]
+    is_gap_at_cut = record.at_cut and record.like_gap
+    is_gap = record.gap_span > 0 or is_gap_at_cut or finding.measure == DIFFERENCE
     return is_gap and not finding.view
 
 
@@ -127,11 +131,14 @@ def _tables(
         is_row = has_verdict(finding) and _is_answered(finding)
         if finding.primary or not (is_row or not math.isnan(finding.estimate.p_value)):
             continue
+        has_one_table = (
+            finding.experiment in experiments_of_several or MEASURES[finding.measure].at_cut
+        )
         key = (
             finding.experiment,
             finding.score,
             finding.measure,
-            "" if finding.experiment in experiments_of_several else finding.contrast,
+            "" if has_one_table else finding.contrast,
             finding.view,
             finding.slice_by,
         )

@@ -40,11 +40,7 @@ def gap_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     if experiment.design.equal_levels:
         baseline = units.mean_of(experiment.compares.reference)
     fields: dict[str, Any] = {**units.fields, **units.distances(), "baseline": baseline}
-    if _are_rates(context, compared):
-        fields["is_rate"] = True
-        # Only means have a ratio of rates. Without a ratio a gate does not pass rare rates.
-        if context.comparison.is_mean:
-            fields |= _ratio_fields(context, compared, estimate.value, baseline)
+    fields |= rate_fields(context, compared, estimate.value, baseline)
     finding = context.finding(estimate, measure, **context.gap_fields, **fields)
     yield _blank_if_unmeasured(finding, units)
     has_trials_by_sentence = ANSWERS in experiment.shows.rates
@@ -87,6 +83,26 @@ def _gap_by_papers_test(context: Context, rows: pd.DataFrame) -> Estimate:
         reference_group=experiment.compares.reference,
         test=experiment.compares.test,
     )
+
+
+def rate_fields(
+    context: Context, rows: pd.DataFrame, value: float, baseline: float
+) -> dict[str, Any]:
+    """Return the fields of a gap between rates, with their ratio where both are means; none of other scores.
+
+    Without a ratio a gate does not pass rare rates.
+
+    Args:
+        context: the context of the gap.
+        rows: scored rows of the two groups.
+        value: the gap, in the unit of the scores.
+        baseline: the mean score of the reference group.
+    """
+    if not _are_rates(context, rows):
+        return {}
+    if not context.comparison.is_mean:
+        return {"is_rate": True}
+    return {"is_rate": True, **_ratio_fields(context, rows, value, baseline)}
 
 
 def _ratio_fields(

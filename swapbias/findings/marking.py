@@ -132,7 +132,8 @@ def mark_unmeasured(
             reason = SAME_SCORE
         elif is_scored and reasons[finding.experiment]:
             reason = reasons[finding.experiment]
-        is_claim = finding.primary or MEASURES[finding.measure].gap_span
+        record = MEASURES[finding.measure]
+        is_claim = finding.primary or record.gap_span or record.at_cut
         marked.append(as_unmeasured(finding, reason) if reason and is_claim else finding)
     return marked
 

@@ -197,7 +197,8 @@ def _for_differences(experiment: Experiment, *, brief: bool) -> Experiment:
     levels: tuple[str, ...] = ()
     if experiment.design.aggregate and not brief:
         levels = tuple(level for level in experiment.shows.levels if level in experiment.compared)
-    return experiment.changed(shows={"slices": slices, "levels": levels, "covariates": ()})
+    shows: dict[str, Any] = {"slices": slices, "levels": levels, "covariates": ()}
+    return experiment.changed(shows=shows | {"decisions": (), "quantiles": ()})
 
 
 def _is_shown(finding: Finding, experiment: Experiment) -> bool:

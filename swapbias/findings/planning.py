@@ -288,9 +288,8 @@ def _primary_gaps(planned: PlannedExperiment, table: pd.DataFrame) -> list[Findi
     slices = tuple(
         part for part in experiment.shows.slices if part.name == experiment.compares.primary.slice
     )
-    read = experiment.changed(
-        shows={"slices": slices, "levels": (), "covariates": (), "scores": ("score",)}
-    )
+    unread = {"levels": (), "covariates": (), "decisions": (), "quantiles": ()}
+    read = experiment.changed(shows={"slices": slices, "scores": ("score",), **unread})
     context = Context(planned.study.name, planned.model, read, CHANGE)
     findings = [
         replace(finding, score="score")

@@ -43,6 +43,10 @@ UNNAMED_FILLS = "unnamed_fills"
 """Names that could not be found in the texts."""
 NOTHING_SCORED = "nothing_scored"
 """There is no score at all."""
+SAME_DECISION = "same_decision"
+"""Every score lies on one side of the threshold."""
+COARSE_SCORES = "coarse_scores"
+"""The scores of a group have too few different values for a quantile."""
 UNMEASURED_REASONS = (
     SAME_SCORE,
     SAME_INPUT,
@@ -50,6 +54,8 @@ UNMEASURED_REASONS = (
     NO_CONTROL,
     UNNAMED_FILLS,
     NOTHING_SCORED,
+    SAME_DECISION,
+    COARSE_SCORES,
     MOSTLY_TIED,  # one difference in more than half of the pairs, of which a median is no gap
 )
 

@@ -57,6 +57,8 @@ class Measure:
     """Computed across the values of a slice, which ``slice_by`` names."""
     like_gap: bool = False
     """Written as a gap, though it answers no question of its own."""
+    at_cut: bool = False
+    """At a threshold or quantile, which the contrast names; those of one measure are tested together."""
     in_percent: bool = False
     """A share, or a difference of two, which is written in percent or in points."""
     gap_span: int = 0
@@ -171,6 +173,25 @@ _RECORDS = (
     ),
     Measure("nonanswer_gap", "non-answers, {contrast}", "non-answers ", like_gap=True),
     Measure("truncation_gap", "answers cut off, {contrast}", "cut off ", like_gap=True),
+    Measure(
+        "decision_flips",
+        "decisions that flip, {contrast}",
+        "flips ",
+        "share of pairs",
+        signed=False,
+        at_cut=True,
+        in_percent=True,
+    ),
+    Measure(
+        "decision_gap", "gap in decisions, {contrast}", "decisions ", like_gap=True, at_cut=True
+    ),
+    Measure(
+        "quantile_gap",
+        "gap, {contrast}",
+        "quantile ",
+        like_gap=True,
+        at_cut=True,
+    ),
     Measure("mean", "mean, {contrast}", "mean ", **_LEVEL),
     Measure(
         "impact_ratio",

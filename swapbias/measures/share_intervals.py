@@ -9,8 +9,10 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from swapbias.measures.contrast import linear_contrast
 from swapbias.measures.estimate import Codes, Estimate, Floats
 from swapbias.measures.intervals import CONFIDENCE, t_reach
+from swapbias.measures.random_factors import Factors
 
 # standard errors: no end is sought nearer or farther
 _NEAREST = 1e-9
@@ -245,4 +247,53 @@ def share_of_rows(
         interval=interval,
         n_unscored=n_unscored,
         confidence=confidence,
+    )
+
+
+def share_over_factors(
+    counted: NDArray[np.bool_],
+    factors: Factors,
+    *,
+    shares: Floats | None = None,
+    n_unscored: int = 0,
+) -> Estimate:
+    """Share of units that count, with Wilson's interval over every random factor.
+
+    The variance of the share, which allows for the factors, says how many independent units the share is worth
+    (Korn and Graubard 1998). Where all units or none count it is worth the levels of the scarcest factor.
+
+    Args:
+        counted: shape (units,), one at least.
+        factors: the cluster of each unit in each random factor.
+        shares: shape (units,): the weight of each unit, which add up to 1; None: all weigh the same.
+        n_unscored: units that are left out, to be counted.
+
+    Returns:
+        From 0 to 1, without a p-value. No interval where there is one level.
+    """
+    values = counted.astype(np.float64)
+    estimate = linear_contrast(
+        values, np.zeros(len(values), np.intp), (1.0,), factors, shares=shares
+    )
+    share = min(1.0, max(0.0, estimate.value))
+    levels = estimate.independent
+    plain = Estimate(
+        share,
+        n=len(values),
+        n_unscored=n_unscored,
+        test="none",
+        interval="none",
+        fewest=estimate.fewest,
+        fewest_of=estimate.fewest_of,
+    )
+    if levels < 2:
+        return plain
+    worth = float(levels)
+    df = levels - 1.0
+    if estimate.std_error > 0:
+        worth = min(share * (1 - share) / estimate.std_error**2, float(len(values)))
+        df = estimate.df
+    low, high = _wilson_ends(np.array([share]), np.array([worth]), t_reach(CONFIDENCE, df))
+    return replace(
+        plain, ci_low=float(low[0]), ci_high=float(high[0]), interval=f"Wilson, {estimate.interval}"
     )

@@ -69,6 +69,8 @@ _UNMEASURED_CLAIMS = {
     terms.NO_CONTROL: (
         "scores all pairs alike, and could not be asked whether it reads the swapped words. Resume or repeat the run"
     ),
+    terms.SAME_DECISION: "gives every prompt a score on one side of the threshold",
+    terms.COARSE_SCORES: "gives a group too few different scores for a quantile",
     MOSTLY_TIED: (
         "gives more than half of the pairs the same difference, so a median says nothing of the others. Compare means"
     ),
@@ -125,6 +127,9 @@ def claim_sentence(finding: Finding) -> str:
         return f"{model} {_NOTHING_SCORED}"
     if finding.measure == terms.SPREAD:
         return _test_sentence(finding)
+    if finding.record.at_cut and finding.record.like_gap:
+        claim = f"{model}: {quantity_name(finding)} is {size_with_interval(finding)}"
+        return f"{claim}{gap_ending(finding)}"
     if not finding.verdict or not is_gap_finding(finding):
         quantity = RATES.get(finding.measure) or quantity_name(finding)
         return f"{model}: {quantity} is {size_with_interval(finding)}"
@@ -169,7 +174,8 @@ def states_gap(finding: Finding) -> bool:
         finding: a finding of any measure; of an interaction no direction is said.
     """
     has_direction = bool(finding.group or finding.measure not in terms.EFFECTS)
-    return finding.verdict in SURE and has_direction
+    is_of_mean = not finding.record.at_cut
+    return finding.verdict in SURE and has_direction and is_of_mean
 
 
 def _comparison(finding: Finding) -> Comparison | None:

@@ -35,6 +35,7 @@ from swapbias.report.page_template import anchor, render_html, render_part
 from swapbias.report.pair_pictures import PairPictures, pictures_of_pairs
 from swapbias.report.paper_differences import distinct_prompts, find_differences
 from swapbias.report.paper_tables import tables_of_page
+from swapbias.report.tail_charts import tail_charts
 from swapbias.report.verdicts import (
     describe_chance_of_gap,
     describe_margins,
@@ -253,6 +254,7 @@ def _section(
         "found": rows,
         "charts": [
             *slice_charts(experiment, rows),
+            *tail_charts(experiment, rows),
             *rate_charts(experiment, rows),
             *ratio_tables(experiment, rows),
             *direction_tables(rows),

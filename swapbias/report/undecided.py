@@ -24,6 +24,8 @@ REASONS = {
     terms.NO_CONTROL: "no pair moves, and the model could not be asked whether it reads the swapped words",
     terms.NOTHING_SCORED: "nothing was scored that the question needs",
     MOSTLY_TIED: "more than half of the pairs differ by the same, of which a median says nothing",
+    terms.SAME_DECISION: "every score lies on one side of the threshold",
+    terms.COARSE_SCORES: "the scores of a group have too few different values for a quantile",
     terms.MOSTLY_UNSCORED: "more than half could not be scored",
     terms.NOT_STABLE: "too few rewordings have the same sign",
     terms.NO_SPREAD: NO_INTERVAL,

@@ -31,6 +31,18 @@ Share = Annotated[
     ),
 ]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+as_numbers = BeforeValidator(lambda value: [value] if isinstance(value, int | float) else value)
+Numbers = Annotated[tuple[Number, ...], as_numbers]
+Quantile = Annotated[
+    float,
+    Field(
+        gt=0,
+        lt=1,
+        strict=True,
+        allow_inf_nan=False,
+        json_schema_extra={EXPECTED: "a number between 0 and 1, as 0.1"},
+    ),
+]
 OF_PACKAGE = "of_package"  # marks fields that studies of the package alone have
 COMPUTED = "computed"  # marks fields that an audit sets, and no file
 FOR_PACKAGE = Field(json_schema_extra={OF_PACKAGE: True})

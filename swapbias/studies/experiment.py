@@ -16,6 +16,8 @@ from swapbias.studies.declared_values import (
     Group,
     Groups,
     Number,
+    Numbers,
+    Quantile,
     Rubric,
     Share,
     Slice,
@@ -23,6 +25,7 @@ from swapbias.studies.declared_values import (
     Text,
     Texts,
     as_list,
+    as_numbers,
     read_rubric,
     read_slices,
     read_unit,
@@ -214,6 +217,11 @@ class Shows(Declared):
     """Groups whose mean is reported; ``all`` pools them."""
     slices: Annotated[tuple[Slice, ...], BeforeValidator(read_slices)] = ()
     """Columns that break the findings down, with what they are called."""
+    decisions: Numbers = ()
+    """Scores from which on a decision is positive: how many decisions change with the group, and for whom. A score is
+    the mean of a prompt's answers."""
+    quantiles: Annotated[tuple[Quantile, ...], as_numbers] = ()
+    """Shares of the scores that lie below: the gap between the groups there, as at 0.1, 0.5 and 0.9."""
     thresholds: Annotated[tuple[Number, ...], FOR_PACKAGE] = ()
     """Numbers above each of which units are counted."""
     reported: Annotated[Texts, FOR_PACKAGE] = ()

@@ -297,6 +297,8 @@ def _experiment(
         levels=(*parsed.compared, declared.compares.reference),
         slices=slices_of(prompts, declared.shows.slices, is_ranking=declared.is_ranking),
         rates=("selection",) if declared.is_ranking else (),
+        decisions=declared.shows.decisions,
+        quantiles=declared.shows.quantiles,
     )
     reads = Reads(
         configs=tuple(configs[:1]),
