@@ -19,6 +19,7 @@ _EXAMPLES = {
     "groups": '["female"]', "reference": '"male"', "measure": '"paired_gap"', "margin": "0.1",
     "unit": '{name = "stars", range = [0, 5]}', "random": '["pair"]', "fixed": '["topic"]', "shared_fills": "true",
     "slices": '["condition"]', "decisions": "[0.5]", "quantiles": "[0.1, 0.5, 0.9]",
+    "categories": '{sex = "gender", race = "ethnicity"}',
 }  # fmt: skip
 _TOP = "At the top"
 _OWN = """\

@@ -88,7 +88,12 @@ _PATH_KEYS = (
 )
 _ADDRESS_KEYS = ("base_url", "own_address")
 # Names of files that every run writes: they are not private where the user's notes have one of them.
-_FILES_OF_RUNS = ("findings.csv", "findings.parquet", "lexicon_coverage.csv")
+_FILES_OF_RUNS = (
+    "findings.csv",
+    "findings.parquet",
+    "lexicon_coverage.csv",
+    "selection_rates.csv",
+)
 
 
 def public_model(name: str) -> str:

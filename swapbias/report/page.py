@@ -11,6 +11,7 @@ from swapbias.findings import Finding, experiment_of, judge_findings, primary_fi
 from swapbias.measures import MEASURES
 from swapbias.privacy import manifest_redaction, own_data, public_manifest
 from swapbias.report import template_text
+from swapbias.report.category_tables import category_tables
 from swapbias.report.cautions import describe_certainty, list_cautions
 from swapbias.report.finding_charts import (
     PlacedFinding,
@@ -260,6 +261,7 @@ def _section(
             *direction_tables(rows),
             *answer_tables(experiment, items),
             *level_tables(experiment, rows),
+            *category_tables(load_study(study), experiment, items),
         ],
         "compared": _published_findings(rows),
         "differs": find_differences(manifest, study, name).sentence,

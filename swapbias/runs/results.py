@@ -11,7 +11,13 @@ import pandas as pd
 from swapbias import findings, privacy
 from swapbias.errors import UsageError, need, notes_read
 from swapbias.files import file_sha256, unescape_csv_cell, write_whole
-from swapbias.findings import Finding, comparisons, explained_notes, findings_table
+from swapbias.findings import (
+    Finding,
+    category_rates,
+    comparisons,
+    explained_notes,
+    findings_table,
+)
 from swapbias.privacy import is_credentialed, public_model, writing
 from swapbias.runs.command import placeholders_in, repeat_command
 from swapbias.runs.results_schema import (
@@ -21,6 +27,7 @@ from swapbias.runs.results_schema import (
     without_controls,
 )
 from swapbias.runs.run import ITEMS, MANIFEST, REPORT, SHA256, Run
+from swapbias.studies import load_study
 
 FINDINGS_CSV = "findings.csv"
 """File of the findings as a table."""
@@ -28,6 +35,8 @@ FINDINGS_JSON = "results.json"
 """File of the findings for programs."""
 COVERAGE = "lexicon_coverage.csv"
 """File of the listed words, and whether the model knows them."""
+SELECTION_RATES = "selection_rates.csv"
+"""File of the rates of selection by sex and race, below a line that says what they are not."""
 EXPLAINED = "explanations.json"
 """File of the words that weigh most in notes."""
 Items = Mapping[str, pd.DataFrame]
@@ -92,8 +101,25 @@ def write_results(run: Run, results: Results, *, draw: bool = True, command: str
     run.write_json(FINDINGS_JSON, {"swapbias": version, "findings": table.to_dict("records")})
     if len(results.coverage):
         run.write_csv(COVERAGE, results.coverage)
+    _write_category_rates(run, results.items)
     if draw:
         _write_report(run, results, command)
+
+
+def _write_category_rates(run: Run, items: Items) -> None:
+    """Write the rates of selection by sex and race, where a study says which columns hold them."""
+    studies = [load_study(name) for name in items]
+    if not any(category_rates.asks_for_categories(study) for study in studies):
+        return
+    from swapbias.report import category_tables  # takes long to import
+
+    rates = [
+        rate
+        for study in studies
+        for rate in category_rates.category_rates(study, items[study.name])
+    ]
+    if rates:
+        run.write(SELECTION_RATES, category_tables.as_csv(rates))
 
 
 def _write_report(run: Run, results: Results, command: str = "") -> None:

@@ -226,6 +226,9 @@ class Shows(Declared):
     """Numbers above each of which units are counted."""
     reported: Annotated[Texts, FOR_PACKAGE] = ()
     """Further columns whose mean is reported."""
+    categories: Mapping[Literal["sex", "race"], Text] = {}
+    """The columns that hold sex and race, of which rates of selection are shown by each and by both. Own studies have
+    them by default where columns are called so."""
     covariates: Annotated[tuple[Covariate, ...], SET_BY_AUDIT] = ()
     """Numbers to correlate mean scores with."""
     rates: Annotated[tuple[Rates, ...], FOR_PACKAGE] = ()

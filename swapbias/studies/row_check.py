@@ -106,6 +106,7 @@ def columns_named(experiment: Experiment) -> Iterator[tuple[str, str, Sequence[s
     yield "design", "fixed", [*experiment.design.fixed]
     yield "design", "aggregate", experiment.design.aggregate
     yield "shows", "slices", [part.column for part in experiment.shows.slices]
+    yield "shows", "categories", [*experiment.shows.categories.values()]
 
 
 def _comparison_faults(key_path: KeyPath, experiment: Experiment) -> Iterator[RawFault]:

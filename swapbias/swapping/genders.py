@@ -12,10 +12,13 @@ from swapbias.swapping.folding import Ints
 # A letter alone is a code too: W of weiblich.
 _CODE = re.compile(r"[-+]?\d+(\.\d+)?|true|false|yes|no|[^\W\d_]")
 _SIDES = {"male": 0, "m": 0, "man": 0, "boy": 0, "female": 1, "f": 1, "woman": 1, "girl": 1}
-_NEITHER = frozenset((
-    "", "unknown", "unk", "u", "other", "o", "x", "nb", "nonbinary", "non-binary", "intersex", "none", "n/a", "na",
-    "nan", "null", "not known", "not stated", "not specified", "unspecified", "ambiguous", "neither", "?", "-",
+_UNKNOWN = frozenset((
+    "", "unknown", "unk", "u", "none", "n/a", "na", "nan", "null", "not known", "not stated", "not specified",
+    "unspecified", "prefer not to say", "?", "-",
 ))  # fmt: skip
+_NEITHER = _UNKNOWN | {
+    "other", "o", "x", "nb", "nonbinary", "non-binary", "intersex", "ambiguous", "neither",
+}  # fmt: skip
 
 
 def check_genders(values: Sequence[Any], column: str) -> None:
@@ -41,6 +44,18 @@ def check_genders(values: Sequence[Any], column: str) -> None:
         raise UsageError(
             f"Column {column!r} contains other words than female and male (or F, M). {step}"
         )
+
+
+def is_unknown(value: str) -> bool:
+    """Tell whether a cell of a column about people says that nothing is known of somebody.
+
+    >>> is_unknown("Not stated"), is_unknown("other")
+    (True, False)
+
+    Args:
+        value: the cell.
+    """
+    return value.strip().lower() in _UNKNOWN
 
 
 def sides_of(genders: Sequence[str | None] | None, rows: int) -> Ints:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import pandas as pd
 
@@ -75,6 +75,14 @@ def read_columns(columns: Columns) -> list[str]:
     return [name.strip() for part in parts for name in str(part).split(",") if name.strip()]
 
 
+Category = Literal["sex", "race"]
+"""What regulators ask rates by."""
+_CATEGORIES: Mapping[Category, tuple[str, ...]] = {
+    "sex": ("sex", "gender"),
+    "race": ("race", "ethnicity", "race_ethnicity"),
+}
+
+
 def own_columns(prompts: pd.DataFrame) -> list[str]:
     """List the columns of prompts that their tables have, which hold something.
 
@@ -82,6 +90,21 @@ def own_columns(prompts: pd.DataFrame) -> list[str]:
         prompts: prompts with the columns of their tables, and those that were added.
     """
     return [column for column in prompts if column not in _BESIDE and (prompts[column] != "").any()]
+
+
+def category_columns(prompts: pd.DataFrame) -> dict[Category, str]:
+    """Find the columns of prompts that hold sex and race, by what they are called.
+
+    Args:
+        prompts: prompts with the columns of their tables.
+    """
+    columns = {column.lower(): column for column in reversed(own_columns(prompts))}
+    by_category: dict[Category, str] = {}
+    for category, names in _CATEGORIES.items():
+        for name in names:
+            if name in columns:
+                by_category.setdefault(category, columns[name])
+    return by_category
 
 
 def constant_columns(prompts: pd.DataFrame, columns: Iterable[str]) -> list[str]:

@@ -12,7 +12,14 @@ from swapbias.measures import comparison_of, units
 from swapbias.studies.corpus import Config, Corpus
 from swapbias.studies.declared_values import Rubric
 from swapbias.studies.experiment import Experiment, OwnStudy, Reads, Shows, Study, Words
-from swapbias.studies.own.factors import SPREADS_OF, factors_of, own_columns, slices_of, spreads_of
+from swapbias.studies.own.factors import (
+    SPREADS_OF,
+    category_columns,
+    factors_of,
+    own_columns,
+    slices_of,
+    spreads_of,
+)
 from swapbias.studies.own.fills import UNNAMED, Fills, fills_of
 from swapbias.studies.own.own_faults import find_faults
 from swapbias.studies.own.own_files import CVS, LEXICON, NAMES, PROMPTS, SLOTS, Files
@@ -299,6 +306,7 @@ def _experiment(
         rates=("selection",) if declared.is_ranking else (),
         decisions=declared.shows.decisions,
         quantiles=declared.shows.quantiles,
+        categories=declared.shows.categories or category_columns(prompts),
     )
     reads = Reads(
         configs=tuple(configs[:1]),

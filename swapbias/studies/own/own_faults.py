@@ -271,15 +271,24 @@ def _column_faults(parsed: Parsed) -> Iterator[str]:
             fault = _column_fault(parsed, columns, key, name)
             if fault:
                 yield f"{parsed.line(key, name)}: {fault}"
+    for name in parsed.declared.shows.categories.values():
+        if name not in columns | {"group"}:
+            yield f"{parsed.line('categories', name)}: {_unknown_column('categories', name, columns)}"
+
+
+def _unknown_column(key: str, name: str, columns: set[str]) -> str:
+    """Write that a key of the declaration names a column that no table has."""
+    near = did_you_mean(name, sorted(columns - {"text", "group", "pair_id"}))
+    return (
+        f"{key} names the column {quote_name(name)}, and no table has it.{near or ' Correct it.'}"
+    )
 
 
 def _column_fault(parsed: Parsed, columns: set[str], key: str, name: str) -> str:
     """Write what is wrong with a column that a key of the declaration names; blank where nothing is."""
     column = column_of(name, is_ranking=CVS in parsed.tables)
     if column not in columns:
-        near = did_you_mean(name, sorted(columns - {"text", "group", "pair_id"}))
-        hint = near or " Correct it."
-        return f"{key} names the column {quote_name(name)}, and no table has it.{hint}"
+        return _unknown_column(key, name, columns)
     if not parsed.table_faults and column not in constant_columns(parsed.prompts, [column]):
         return f"{quote_name(name)} differs within a pair, expected one value. Take it out."
     if key == "fixed" and name in parsed.declared.design.random:
