@@ -92,7 +92,7 @@ def category_rates(study: Study, items: pd.DataFrame) -> list[CategoryRate]:
     rates: list[CategoryRate] = []
     for experiment in study.experiments:
         rows = items[(items["experiment"] == experiment.name) & (items["group"] != PLACEBO)]
-        columns = {
+        columns: dict[str, str] = {
             by: column
             for by, column in experiment.shows.categories.items()
             if len(rows) and column in rows
