@@ -74,7 +74,7 @@ class CategoryRate:
 
 
 def asks_for_categories(study: Study) -> bool:
-    """Tell whether an experiment of a study says which columns hold sex or race.
+    """Tell whether an experiment of a study names columns of sex or race.
 
     Args:
         study: the study.
@@ -83,7 +83,7 @@ def asks_for_categories(study: Study) -> bool:
 
 
 def category_rates(study: Study, items: pd.DataFrame) -> list[CategoryRate]:
-    """Return the rates of every experiment of a study that says which columns hold sex and race.
+    """Return the rates of every experiment of a study that names columns of sex and race.
 
     Args:
         study: the study.

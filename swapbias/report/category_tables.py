@@ -50,7 +50,7 @@ def as_csv(rates: Sequence[category_rates.CategoryRate]) -> bytes:
 def category_tables(
     study: Study, experiment: Experiment, items: pd.DataFrame | None
 ) -> Iterator[Chart]:
-    """Yield a table of each model's rates, where the experiment says which columns hold sex and race.
+    """Yield a table of each model's rates, where the experiment names columns of sex and race.
 
     Args:
         study: the study.

@@ -107,7 +107,7 @@ def write_results(run: Run, results: Results, *, draw: bool = True, command: str
 
 
 def _write_category_rates(run: Run, items: Items) -> None:
-    """Write the rates of selection by sex and race, where a study says which columns hold them."""
+    """Write the rates of selection by sex and race, where a study names their columns."""
     studies = [load_study(name) for name in items]
     if not any(category_rates.asks_for_categories(study) for study in studies):
         return

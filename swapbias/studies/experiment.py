@@ -227,8 +227,8 @@ class Shows(Declared):
     reported: Annotated[Texts, FOR_PACKAGE] = ()
     """Further columns whose mean is reported."""
     categories: Mapping[Literal["sex", "race"], Text] = {}
-    """The columns that hold sex and race, of which rates of selection are shown by each and by both. Own studies have
-    them by default where columns are called so."""
+    """The columns of sex and race: rates of selection are shown by each and by both. Own studies have them by default
+    where columns are called so."""
     covariates: Annotated[tuple[Covariate, ...], SET_BY_AUDIT] = ()
     """Numbers to correlate mean scores with."""
     rates: Annotated[tuple[Rates, ...], FOR_PACKAGE] = ()
