@@ -11,6 +11,7 @@ import pandas as pd
 from swapbias.studies.chats import conversation
 from swapbias.studies.declared import Declaration
 from swapbias.studies.experiment import OwnStudy
+from swapbias.studies.name_bank import with_names
 from swapbias.studies.own.own_declaration import USUAL_REQUEST, quote_name, read_declaration
 from swapbias.studies.own.own_files import (
     CONDITIONS,
@@ -97,6 +98,8 @@ def parse_study(files: Files) -> Parsed:
     tables = {
         name: read_own_table(name, files[name], table_faults) for name in REQUIRED if name in files
     }
+    if SLOTS in tables:
+        tables[SLOTS] = _with_drawn_names(tables[SLOTS], table_faults)
     labels = tuple(table_column(tables, LEXICON, "group").unique())
     of_tables = pd.concat([table_column(tables, name, "group") for name in (SLOTS, PROMPTS, NAMES)])
     names = tuple(of_tables.unique()) or labels
@@ -124,6 +127,19 @@ def parse_study(files: Files) -> Parsed:
         groups=groups,
         prompts=_complete(prompts, labels, is_ranking=CVS in tables),
     )
+
+
+def _with_drawn_names(table: pd.DataFrame, faults: list[str]) -> pd.DataFrame:
+    """Give the rows of slots with the names that cells ask for; faults are added to ``faults``."""
+    lines: list[int] = []
+    rows: list[dict[str, str]] = []
+    for line, row in with_names(_records({SLOTS: table}, SLOTS)):
+        if isinstance(row, str):
+            faults.append(f"{SLOTS}:{line}: {row}")
+        else:
+            lines.append(line)
+            rows.append(row)
+    return pd.DataFrame(rows, index=lines, columns=table.columns, dtype=object)
 
 
 def _source_fault(tables: Tables, declared: OwnStudy, *, is_valid: bool) -> str:
