@@ -132,10 +132,14 @@ def mark_unmeasured(
             reason = SAME_SCORE
         elif is_scored and reasons[finding.experiment]:
             reason = reasons[finding.experiment]
-        record = MEASURES[finding.measure]
-        is_claim = finding.primary or record.gap_span or record.at_cut
-        marked.append(as_unmeasured(finding, reason) if reason and is_claim else finding)
+        marked.append(as_unmeasured(finding, reason) if reason and _is_claim(finding) else finding)
     return marked
+
+
+def _is_claim(finding: Finding) -> bool:
+    """Tell whether a finding says how groups differ."""
+    record = MEASURES[finding.measure]
+    return finding.primary or record.gap_span > 0 or record.at_cut
 
 
 def _constant_slices(experiment: Experiment, rows: pd.DataFrame) -> Iterator[str]:

@@ -115,16 +115,9 @@ def claim_sentence(finding: Finding) -> str:
     Args:
         finding: a finding of any measure.
     """
+    if unmeasured := _unmeasured_sentence(finding):
+        return unmeasured
     model = safe_line(finding.model_id)
-    if finding.measure == terms.DIFFERENCE and verdict_word(finding) == NOT_MEASURED:
-        first, second = compared_groups(finding)
-        return f"{first} could not be compared with {second}"
-    if finding.reason == terms.UNNAMED_FILLS:
-        return "the names or words that these texts swap could not be found. Add a column name"
-    if finding.verdict == UNMEASURED:
-        return f"{model} {_UNMEASURED_CLAIMS.get(finding.reason, _NOTHING_SCORED)}"
-    if math.isnan(finding.estimate.value):
-        return f"{model} {_NOTHING_SCORED}"
     if finding.measure == terms.SPREAD:
         return _test_sentence(finding)
     if finding.record.at_cut and finding.record.like_gap:
@@ -142,6 +135,21 @@ def claim_sentence(finding: Finding) -> str:
     if finding.verdict == TOO_FEW:
         return f"{too_few_levels(finding.estimate)}. Among them {claim}"
     return claim
+
+
+def _unmeasured_sentence(finding: Finding) -> str:
+    """Return why a finding has no value; blank where it has one."""
+    model = safe_line(finding.model_id)
+    if finding.measure == terms.DIFFERENCE and verdict_word(finding) == NOT_MEASURED:
+        first, second = compared_groups(finding)
+        return f"{first} could not be compared with {second}"
+    if finding.reason == terms.UNNAMED_FILLS:
+        return "the names or words that these texts swap could not be found. Add a column name"
+    if finding.verdict == UNMEASURED:
+        return f"{model} {_UNMEASURED_CLAIMS.get(finding.reason, _NOTHING_SCORED)}"
+    if math.isnan(finding.estimate.value):
+        return f"{model} {_NOTHING_SCORED}"
+    return ""
 
 
 def _test_sentence(finding: Finding) -> str:

@@ -246,4 +246,6 @@ def test_packs_run_by_name():
     assert not packs & {task.study.name for task in tasks}
     assert not packs & {one.study for one in skipped}  # nor is a line spent on each
     tasks, _ = plan_tasks(Settings(model="vader", studies=("group_packs:occupation_names",)))
-    assert [(task.experiment.name, len(task.rows)) for task in tasks] == [("occupation_names", 3200)]
+    assert [(task.experiment.name, len(task.rows)) for task in tasks] == [
+        ("occupation_names", 3200)
+    ]
