@@ -95,7 +95,7 @@ def draw_names(
     return random.Random(f"{race} {sex} {seed}").sample(sorted(names), count)
 
 
-def names_asked(cell: str) -> list[str] | None:
+def requested_names(cell: str) -> list[str] | None:
     """Return the names that a cell asks for: ``names: white,female,12``, with a seed behind it or none.
 
     Args:
@@ -134,7 +134,7 @@ def with_names(
         drawn: dict[str, list[str]] = {}
         try:
             for column, cell in row.items():
-                names = names_asked(cell)
+                names = requested_names(cell)
                 if names is not None:
                     drawn[column] = names
         except ValueError as error:

@@ -119,6 +119,7 @@ def test_keys_and_files_are_explained():
         results.FINDINGS_CSV,
         results.FINDINGS_JSON,
         results.COVERAGE,
+        results.SELECTION_RATES,
         conclusion.EXPLAINED,
         ANSWERS,
     )

@@ -5,7 +5,7 @@ import pytest
 import swapbias
 from swapbias.errors import StudyError
 from swapbias.studies import config_rows
-from swapbias.studies.name_bank import NameRules, draw_names, named_by, names_asked
+from swapbias.studies.name_bank import NameRules, draw_names, named_by, requested_names
 from swapbias.studies.own import open_study
 
 
@@ -38,13 +38,13 @@ def test_names_by_seed():
 @pytest.mark.parametrize("cell", ["Emily", "names", "her names: two"])
 def test_cells_without_a_request(cell):
     """A cell that does not begin with the word is a name as before."""
-    assert names_asked(cell) is None
+    assert requested_names(cell) is None
 
 
 def test_request():
     """A cell may have blanks and capitals, and a seed at its end."""
-    assert names_asked("Names: White , female, 3") == draw_names("white", "female", 3)
-    assert names_asked("names: white,female,3,7") == draw_names("white", "female", 3, seed=7)
+    assert requested_names("Names: White , female, 3") == draw_names("white", "female", 3)
+    assert requested_names("names: white,female,3,7") == draw_names("white", "female", 3, seed=7)
 
 
 def test_own_study(tmp_path):
