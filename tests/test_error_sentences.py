@@ -159,7 +159,8 @@ def test_wrong_command_sentences(command, monkeypatch, tmp_path):
         ),
         (
             "export nope gendered_stigma --out x",
-            "Unknown form 'nope', expected lm-eval. Write swapbias export lm-eval gendered_stigma.",
+            "Unknown form 'nope', expected lm-eval or every-eval-ever. "
+            "Write swapbias export lm-eval gendered_stigma.",
         ),
     ],
     ids=[

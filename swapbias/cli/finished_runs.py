@@ -21,6 +21,7 @@ _WORDS = {
 }
 _JUNIT = {"fails": ("failure", "gap"), "undecided": ("error", "undecided")}  # element, and its type
 _LM_EVAL = "lm-eval"  # the form that a study is exported in
+_EVERY_EVAL = "every-eval-ever"  # and a run
 _STYLES = ("own", "paper")  # of figures
 _PUSHED = ("datasets", "metrics")  # a study has a command of its own, and a run is shared
 
@@ -261,19 +262,35 @@ def figures(
 
 
 def export(
-    form: Annotated[str, ui.argument("lm-eval", "The word lm-eval: for lm-evaluation-harness.")],
-    study: Annotated[
+    form: Annotated[str, ui.argument("FORM", f"{_LM_EVAL}, or of a run {_EVERY_EVAL}.")],
+    source: Annotated[
         str,
-        ui.argument("STUDY[:CONFIG]", "A study of causal models.", autocompletion=complete_corpora),
+        ui.argument(
+            "STUDY[:CONFIG]|RUN",
+            "A study of causal models, or a run.",
+            autocompletion=complete_corpora,
+        ),
     ],
     folder: Annotated[Path, ui.option("A new folder to write to.", "--out", metavar="FOLDER")],
 ) -> None:
-    """Write a study for another evaluator."""
+    """Write a study for another evaluator, or a run in a shared format.
+
+    lm-eval: tasks of lm-evaluation-harness. every-eval-ever: results in that schema.
+    """
+    if form == _EVERY_EVAL:
+        from swapbias.hub import every_eval_ever
+
+        exported = every_eval_ever.export_run(source, folder)
+        ui.show(f"Exported: {len(exported.files)} files in {folder}")
+        if exported.left_out:
+            ui.show(f"Left out: {exported.left_out} numbers without a score from 0 to 1.")
+        return
     if form != _LM_EVAL:
         raise UsageError(
-            f"Unknown form {form!r}, expected {_LM_EVAL}. Write swapbias export {_LM_EVAL} {study}."
+            f"Unknown form {form!r}, expected {_LM_EVAL} or {_EVERY_EVAL}. "
+            f"Write swapbias export {_LM_EVAL} {source}."
         )
-    written = hub.export_study(study, folder)
+    written = hub.export_study(source, folder)
     ui.show(f"Exported: {len(written)} files in {folder}")
 
 

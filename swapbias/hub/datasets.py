@@ -11,6 +11,7 @@ from datasets import DatasetInfo
 
 from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.files import CREDENTIALED, OWNER_FOLDER, atomic_directory
+from swapbias.hub.benchmark_file import BENCHMARK, benchmark_file
 from swapbias.hub.cards import CARD
 from swapbias.hub.client import Hub
 from swapbias.hub.corpus_builder import CorpusBuilder, without_bars
@@ -165,7 +166,15 @@ def push_dataset(
     with tempfile.TemporaryDirectory(prefix="swapbias-push-") as scratch:
         files = dataset_files(corpus, Path(scratch), namespace=namespace, say=options["say"])
         repo = Repo("dataset", f"{namespace}/{corpus.name}")
-        return push_repo(hub, repo, files, tag=f"v{corpus.version}", version_hint=hint, **options)
+        return push_repo(
+            hub,
+            repo,
+            files,
+            tag=f"v{corpus.version}",
+            version_hint=hint,
+            optional=(BENCHMARK,),
+            **options,
+        )
 
 
 def dataset_files(
@@ -200,5 +209,7 @@ def dataset_files(
         say(f"{corpus.name} {config.config}: {config.rows} rows")
     folder = out / corpus.name
     refuse(folder, "published")
+    if benchmark := benchmark_file(corpus, [config.name for config in published]):
+        (folder / BENCHMARK).write_bytes(benchmark)
     paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MARKER)
     return {path.relative_to(folder).as_posix(): path for path in paths}

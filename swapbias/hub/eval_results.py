@@ -50,7 +50,7 @@ def eval_entries(
         for finding in (answer, *verdicts.gaps_of_sets(answer, findings)):
             if number := oriented(finding):
                 numbers.append((finding, *number))
-        corpus = _corpus_of(answer)
+        corpus = corpus_of(answer)
         if not numbers or corpus not in revisions:
             continue
         _, value, higher_is = min(numbers, key=lambda number: number[1])
@@ -74,8 +74,12 @@ def eval_entries(
     return entries
 
 
-def _corpus_of(finding: Finding) -> str:
-    """Return the name of the corpus that a finding is of: that of its notes, else of its study."""
+def corpus_of(finding: Finding) -> str:
+    """Return the name of the corpus that a finding is of: that of its notes, else of its study.
+
+    Args:
+        finding: any finding.
+    """
     experiment = experiment_of(finding)
     notes_corpus = experiment.reads.notes.corpus if experiment else ""
     return notes_corpus or finding.study

@@ -98,6 +98,18 @@ def is_unreachable(error: HubError) -> bool:
     return isinstance(cause, (errors.OfflineModeIsEnabled, *no_network))
 
 
+def is_refused_content(error: HubError) -> bool:
+    """Tell whether the Hub took a request for a wrong one, as it does of a file that it reads and finds invalid.
+
+    Args:
+        error: what ``one_sentence`` raised.
+    """
+    from huggingface_hub import errors
+
+    cause = error.__cause__
+    return isinstance(cause, errors.HfHubHTTPError) and cause.response.status_code == 400
+
+
 def _plain(text: str) -> str:
     """Put a stranger's words on one line, printable, short, without addresses."""
     line = " ".join(word for word in text.split() if "://" not in word)

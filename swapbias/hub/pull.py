@@ -26,7 +26,7 @@ METRIC = "metric"
 RESULTS = "results"
 _REPO_KINDS = {DATASET: "dataset", METRIC: "space", RESULTS: "dataset"}  # as the Hub calls it
 _FETCHED = {  # nothing else comes: of what runs, the module of a metric and those of ours that lie beside it
-    DATASET: r"README\.md|LICENSES\.md|\w[\w.-]*/[\w.-]+\.parquet",
+    DATASET: r"README\.md|LICENSES\.md|eval\.yaml|\w[\w.-]*/[\w.-]+\.parquet",
     METRIC: r"(?:{name}|{shipped}|app)\.py|README\.md|index\.html|requirements\.txt",
     RESULTS: r"README\.md|runs/[\w.-]+/(?:[\w. -]+/)?[\w. -]+\.(?:json|jsonl|csv|parquet|html|svg|png)",
 }

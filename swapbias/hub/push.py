@@ -2,16 +2,20 @@
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Required, TypedDict, Unpack
+from typing import TYPE_CHECKING, NamedTuple, Required, TypedDict, Unpack
 
 from swapbias.errors import HubError, UsageError, listed
 from swapbias.hub.cards import CARD
 from swapbias.hub.client import Hub
+from swapbias.hub.hub_errors import is_refused_content
 from swapbias.hub.repository import HUB_FILES, Change, Repo, State, as_bytes, difference
 from swapbias.privacy import Files, check_upload
 from swapbias.report import safe_line
+
+if TYPE_CHECKING:
+    from huggingface_hub import CommitInfo
 
 _TEMPLATE = {*HUB_FILES, CARD, "index.html", "style.css"}  # of a new Space
 _LONGEST = 10_000  # characters of a line that is shown
@@ -61,6 +65,8 @@ class Push:
     """The text of a pull request; blank for a commit."""
     sdk: str | None = None
     """Kind of a Space that is made."""
+    optional: tuple[str, ...] = ()
+    """Paths without which the rest is written where the Hub finds them invalid."""
 
     def sentence(self) -> str:
         """Say what was done, or would be.
@@ -96,25 +102,48 @@ class Push:
             )
         commit = (self.existing_state or now).commit
         url = self.url
+        status = self.status
         if self.change:
             change = self.change
             if self.existing_state is None:  # what the Hub itself put there goes
                 change = difference(now, self.change.write)
-            info = hub.commit(
-                self.repo,
-                change,
-                self.title,
-                parent=commit,
-                description=self.description,
-                never=never,
-            )
+            info, left_out = self._commit(hub, change, commit, never)
+            if left_out:
+                status = f"{status} without {left_out}, which the Hub refused"
+            if info is None:
+                return replace(self, status=f"unchanged, {status.partition(' ')[2]}")
             commit = info.oid
             url = info.pr_url or info.commit_url
             if not info.pr_url and self.repo.kind == "dataset":
                 url = hub.url(self.repo, commit=commit)
         if self.tag and self.tag not in now.tags:
             hub.tag(self.repo, self.tag, commit=commit)
-        return replace(self, commit=commit, url=url)
+        return replace(self, commit=commit, url=url, status=status)
+
+    def _commit(
+        self, hub: Hub, change: Change, parent: str, never: Iterable[str]
+    ) -> tuple["CommitInfo | None", str]:
+        """Commit a change, else what of it is not optional (None for nothing), and name what is left out."""
+
+        def commit(change: Change) -> "CommitInfo":
+            return hub.commit(
+                self.repo,
+                change,
+                self.title,
+                parent=parent,
+                description=self.description,
+                never=never,
+            )
+
+        try:
+            return commit(change), ""
+        except HubError as error:
+            refused = [path for path in change.write if path in self.optional]
+            if not refused or not is_refused_content(error):
+                raise
+        files = {path: file for path, file in change.write.items() if path not in refused}
+        rest = Change(files, change.delete)
+        return commit(rest) if rest else None, listed(refused)
 
     def show(self, hub: Hub, say: Say) -> "Push":
         """Say what would be written: every path with its size, and how the card and other texts differ.
@@ -163,6 +192,7 @@ def push_repo(
     tag: str,
     version_hint: str,
     sdk: str | None = None,
+    optional: tuple[str, ...] = (),
     **options: Unpack[PushOptions],
 ) -> Push:
     """Bring a repository to ``files`` in one commit with a tag; a version that is published is not pushed again.
@@ -177,6 +207,7 @@ def push_repo(
         tag: names the commit.
         version_hint: says how to raise the version.
         sdk: kind of a Space that is made.
+        optional: paths without which the rest is pushed where the Hub finds them invalid.
         options: the options of the push.
 
     Returns:
@@ -203,11 +234,12 @@ def push_repo(
         existing_state=state,
         private=state.private if state else private,
         tag=tag,
+        optional=optional,
     )
     last_push = _last_push(hub, state) if state else None
     is_published = state is not None and tag in state.tags
     if state and is_published:
-        if difference(hub.state(repo, revision=tag), files):
+        if _differs(hub.existing_state(repo, revision=tag), files, optional):
             raise UsageError(f"{repo.name}: {tag} is published with other content; {version_hint}.")
         plan = replace(plan, commit=state.tags[tag])
         if last_push is None or last_push.tag != tag:  # main holds a later version
@@ -229,6 +261,16 @@ def push_repo(
         for path in change.delete:
             say(f"  D {safe_line(path, _LONGEST)}")
     return plan.carry_out(hub)
+
+
+def _differs(published: State, files: Files, optional: Collection[str]) -> bool:
+    """Tell whether a published version has other files; an optional one may have been refused."""
+    expected = {
+        path: file
+        for path, file in files.items()
+        if path in published.files or path not in optional
+    }
+    return bool(difference(published, expected))
 
 
 def is_new(hub: Hub, state: State) -> bool:

@@ -13,6 +13,7 @@ from swapbias.hub.client import Hub
 from swapbias.hub.dry_run import DryHub
 from swapbias.hub.eval_results import EVAL_RESULTS, eval_entries, merged_entries
 from swapbias.hub.licences import licences
+from swapbias.hub.model_index import index_results, with_results
 from swapbias.hub.model_pages import commit_read, findings_of, read_otherwise
 from swapbias.hub.push import Push, Say
 from swapbias.hub.repository import HUB_FILES, Change, Repo, State, difference
@@ -284,11 +285,12 @@ class _ModelPage:
             for finding in self.findings
             if not deviations[finding.study, finding.experiment]
         ]
+        revisions = self._corpus_revisions()
         entries = eval_entries(
             usual_findings,
             manifest,
             namespace=self.options.namespace,
-            revisions=self._corpus_revisions(),
+            revisions=revisions,
             source_url=source_url,
             source_user=self.hub.user,
         )
@@ -303,6 +305,15 @@ class _ModelPage:
             results_url=source_url,
             results_private=not self.options.public,
         )
+        if self.is_owner:
+            results = index_results(
+                usual_findings,
+                namespace=self.options.namespace,
+                revisions=revisions,
+                source_url=source_url,
+            )
+            name = self.model_repo.name.partition("/")[2]
+            readme = with_results(readme, results, model_name=name, file=file)
         files = {cards.CARD: run_cards.with_parts(readme, parts, file=file).encode()}
         if entries:
             existing = self.hub.content(state, EVAL_RESULTS)
@@ -317,6 +328,7 @@ class _ModelPage:
             existing_state=state,
             private=state.private,
             url=self.hub.url(self.model_repo),
+            optional=(EVAL_RESULTS,),
         )
         if not change or self.options.model_change == COMMIT:
             return plan

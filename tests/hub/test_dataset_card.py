@@ -539,7 +539,7 @@ def test_pushed_corpus_loads(hub, tmp_path):
     here = files_below(tmp_path / "built" / SMALL_CORPUS)
     there = hub.files("dataset", NAME)
     here["README.md"] = here["README.md"].replace(b'"NS/', b'"alice/')
-    assert here.keys() ^ there.keys() == {building.MARKER, ".gitattributes"}
+    assert here.keys() ^ there.keys() == {building.MARKER, ".gitattributes", "eval.yaml"}
     assert all(
         there[path] == here[path] for path in here.keys() & there.keys()
     )  # the bytes of another process
@@ -556,7 +556,7 @@ def test_config_without_licence(tmp_path, monkeypatch):
         f"{name}/test-00000-of-00001.parquet"
         for name in ("ratings", "sentences", "sentences_wordings")
     ]
-    assert sorted(files) == ["LICENSES.md", "README.md", *tables]
+    assert sorted(files) == ["LICENSES.md", "README.md", "eval.yaml", *tables]
     card = files["README.md"].read_text()
     assert "config_name: control" not in card
     assert "- `control`: the licence of its upstream files (not stated)" in card

@@ -8,6 +8,7 @@ from functools import cache
 
 import pytest
 import yaml
+from huggingface_hub import ModelCard
 
 from swapbias import Audit
 from swapbias.errors import HubError, UsageError
@@ -56,6 +57,11 @@ def propose(run, model="bob/m", **options):
 
 def statuses(done):
     return [step.status for step in done]
+
+
+def as_it_was(card):
+    """A card without what was added to it: the section at its end, and its results in the header."""
+    return re.sub(r"^model-index:\n(?:[- ].*\n)+(?=---$)", "", without_section(card), flags=re.M)
 
 
 def without_section(card):
@@ -294,7 +300,7 @@ def test_section_in_own_card(models, run):
     assert " with the prompts of this study." in card
     assert "value: 0.9\n" in files[EVAL].decode()  # by hand: 1 - |-.1|, higher is fairer
     assert files["model.safetensors"] == b"w"
-    assert without_section(card) == README
+    assert as_it_was(card) == README
     source = re.search(r"tree/([0-9a-f]{40})/runs/", card)[1]
     assert source == models.commits("dataset", "alice/audits")[0][0]
     assert f"measured alice/m, audited as {markdown(MODEL)}, which has the same weights" in card
@@ -354,7 +360,7 @@ def test_card_edited_meanwhile(models, run):
         share_on_page(run)
     share_on_page(run)
     card = models.files("model", "alice/m")["README.md"].decode()
-    assert without_section(card) == edited_by_hand
+    assert as_it_was(card) == edited_by_hand
 
 
 def test_second_study(models, run, later_run, other_study):
@@ -382,7 +388,7 @@ def test_second_study(models, run, later_run, other_study):
     assert later.count("## Bias audit") == 1
     assert "−20.0 points" in later
     assert "−10.0 points" not in later
-    assert without_section(later) == README
+    assert as_it_was(later) == README
 
 
 def test_partial_prompts_have_no_entry(models, run, tmp_path):
@@ -403,7 +409,7 @@ def test_partial_prompts_have_no_entry(models, run, tmp_path):
 
 
 def test_model_index_stays(models, run):
-    """Entries of model-index stay byte-equal, and results of others stay."""
+    """Entries of model-index stay byte-equal where ours is added, and results of others stay."""
     header = (
         "model-index:\n- name: m   # mine\n  results:\n  # swapbias:begin\n"
         "  - {task: {type:  x}, dataset: {type: a/b, name: B},"
@@ -414,7 +420,9 @@ def test_model_index_stays(models, run):
     models.push("model", "alice/m", {"README.md": before.encode(), EVAL: theirs.encode()}, "theirs")
     share_on_page(run)
     files = models.files("model", "alice/m")
-    assert without_section(files["README.md"].decode()) == before
+    card = without_section(files["README.md"].decode())
+    added = card[card.index("- name: m\n  results:\n  - task:") : card.index("  # swapbias:end")]
+    assert card.replace(added, "") == before
     assert yaml.safe_load(files[EVAL])[:1] == yaml.safe_load(theirs)
     assert b"occupation_sentiment" in files[EVAL]
     assert statuses(share_on_page(run)) == ["unchanged", "unchanged"]
@@ -501,7 +509,7 @@ def test_pull_request_has_two_files(models, run, model):
     assert models.files("model", model) == before
     proposed = models.files("model", model, revision="refs/pr/1")
     assert set(proposed) == {*before, EVAL}
-    assert without_section(proposed["README.md"].decode()).encode() == before["README.md"]
+    assert as_it_was(proposed["README.md"].decode()).encode() == before["README.md"]
     entries = proposed[EVAL].decode()
     assert "value: 0.9\n" in entries  # by hand: 1 - |-.1|, higher is fairer
     assert re.search(r"url: \S+/tree/[0-9a-f]{40}/runs/", entries)
@@ -571,3 +579,59 @@ def test_dry_run_of_a_pull_request(models, run):
         "unchanged",
         "not proposed again: pull request 1 is open",
     ]
+
+
+def test_results_in_own_header(models, run):
+    """The header of one's own card gets the results, with value, interval and n, as the Hub's client reads them."""
+    share_on_page(run)
+    card = models.files("model", "alice/m")["README.md"].decode()
+    assert card.startswith("---\nlicense: mit   # mine\ntags: [a,  b]\nmodel-index:\n- name: m\n")
+    (result,) = ModelCard(card).data.eval_results
+    assert (result.task_type, result.task_name) == (
+        "text-classification",
+        "occupation_sentiment sentences",
+    )
+    assert (result.dataset_type, result.dataset_config) == (
+        "swapbias/occupation_sentiment",
+        "sentences",
+    )
+    tag = f"v{load_corpus('occupation_sentiment').version}"
+    assert result.dataset_revision == models.tags("dataset", "swapbias/occupation_sentiment")[tag]
+    assert (result.metric_type, result.metric_value) == ("paired_gap", -0.1)  # 0.6 - 0.1 and 0.6
+    assert result.metric_args["n"] == 400
+    commit = models.commits("dataset", "alice/audits")[0][0]
+    assert f"/tree/{commit}/" in result.source_url
+
+
+def test_header_of_somebody_else(models, run):
+    """A pull request to somebody else's card changes no header."""
+    propose(run)
+    proposed = models.files("model", "bob/m", revision="refs/pr/1")["README.md"].decode()
+    assert proposed.startswith("# Bob's\n")
+
+
+def test_refused_numbers(models, run):
+    """Where the Hub refuses the file of results as wrong, the card goes alone, and sharing again changes nothing."""
+    models.fail("POST", COMMITS, status=400, body=b'{"error": "not a benchmark"}')
+    done = share_on_page(run)
+    assert statuses(done) == ["created", f"updated without {EVAL}, which the Hub refused"]
+    files = models.files("model", "alice/m")
+    assert EVAL not in files
+    assert BEGIN in files["README.md"].decode()
+    models.fail("POST", COMMITS, status=400, body=b'{"error": "not a benchmark"}')
+    again = ["unchanged", f"unchanged, without {EVAL}, which the Hub refused"]
+    assert statuses(share_on_page(run)) == again
+    assert statuses(share_on_page(run)) == ["unchanged", "updated"]  # once the Hub takes it
+    assert EVAL in models.files("model", "alice/m")
+
+
+def test_other_refusals(models, run):
+    """A refusal that is not about the file of results is told, and nothing is left out for it."""
+    models.fail("POST", COMMITS, status=403, times=9)
+    with pytest.raises(HubError, match="403"):
+        share_on_page(run)
+    models.plans.clear()
+    models.fail("POST", COMMITS, status=400, times=2)
+    with pytest.raises(HubError, match="400"):
+        share_on_page(run)
+    assert models.files("model", "alice/m")["README.md"].decode() == README

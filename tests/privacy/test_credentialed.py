@@ -209,6 +209,13 @@ REFUSES = {
         "--findings-only",
         "--dry-run",
     ),
+    "export": lambda notes, runs, out: (
+        "export",
+        "every-eval-ever",
+        runs[0].folder,
+        "--out",
+        out / "out",
+    ),
     "study push": lambda notes, runs, out: ("study", "push", notes.parent, "me/study", "--dry-run"),
     "study check": None,  # reads; of credentialed prompts no study is made
 }
@@ -226,7 +233,6 @@ WITHOUT_NOTES = {
     "push",
     "pull",
     "help",
-    "export",
 }
 
 

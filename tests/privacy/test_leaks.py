@@ -140,7 +140,7 @@ RUN_WAYS = {
     "check": [("check", "RUN", "--max-gap", "0.5", "--junit", "OUT/junit.xml")],
 }
 OTHER_WAYS = {
-    "export": "a study of the package", "push": "corpora and measures of the package",
+    "export": "a study of the package, or a run that may be shared", "push": "corpora and measures of the package",
     "swap": "its card, in test_card_of_swapped_rows", "study push": "in test_pushed_study",
     "help": "reads no file", "audit": "keeps everything in its folder; what it says of trouble is in test_quoting",
     "plan": "says what an audit would do, and puts nothing out",

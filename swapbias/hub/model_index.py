@@ -1,0 +1,216 @@
+"""The ``model-index`` in the header of a model's card, which the Hub shows as evaluation results."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from swapbias import __version__
+from swapbias.findings import Finding, experiment_of
+from swapbias.hub import cards
+from swapbias.hub.eval_results import SOURCE_NAME, corpus_of
+from swapbias.report import finding_names, verdicts
+from swapbias.studies import load_corpus
+
+MODEL_INDEX = "model-index"
+_OURS = "swapbias"  # the key in the arguments of a metric that tells this package's results from those of others
+_TASKS = {  # by kind of model: what the Hub calls it
+    "masked": "fill-mask",
+    "classifier": "text-classification",
+    "causal": "text-generation",
+    "chat": "text-generation",
+    "embedding": "feature-extraction",
+}
+Result = dict[str, Any]
+
+
+def index_results(
+    findings: Sequence[Finding],
+    *,
+    namespace: str,
+    revisions: Mapping[str, str],
+    source_url: str,
+) -> list[Result]:
+    """Make a result for each question that an audit answered: the answer and the gaps in it, with their intervals.
+
+    Args:
+        findings: the findings of one model.
+        namespace: owner of the dataset repositories of the corpora.
+        revisions: commits of these repositories by corpus; a corpus without one is named without the owner.
+        source_url: where the results are.
+
+    Returns:
+        results as the Hub reads them.
+    """
+    results = []
+    for answers in verdicts.group_by_question(findings):
+        metrics: list[dict[str, Any]] = []
+        for answer in answers:
+            for finding in (answer, *verdicts.gaps_of_sets(answer, findings)):
+                metric = _metric(finding)
+                if metric and metric not in metrics:
+                    metrics.append(metric)
+        if not metrics:
+            continue
+        results.append(
+            {
+                "task": _task(answers[0]),
+                "dataset": _dataset(answers[0], namespace, revisions),
+                "metrics": metrics,
+                "source": {"name": SOURCE_NAME, "url": source_url},
+            }
+        )
+    return results
+
+
+def _metric(finding: Finding) -> dict[str, Any] | None:
+    """Return a finding as a metric; None where nothing was measured."""
+    estimate = finding.estimate
+    if math.isnan(estimate.value):
+        return None
+    arguments: dict[str, Any] = {_OURS: __version__, "unit": finding.unit, "n": int(estimate.n)}
+    if estimate.ci_low <= estimate.ci_high:
+        arguments["interval"] = [
+            round(float(estimate.ci_low), 6),
+            round(float(estimate.ci_high), 6),
+        ]
+    if estimate.n_unscored:
+        arguments["n_not_scored"] = int(estimate.n_unscored)
+    return {
+        "type": finding.measure,
+        "value": round(float(estimate.value), 6),
+        "name": cards.visible(finding_names.row_name(finding)),
+        "args": arguments,
+    }
+
+
+def _task(finding: Finding) -> dict[str, str]:
+    """Return the task of a finding's experiment, by the Hub's name and by the study's."""
+    experiment = experiment_of(finding)
+    kind = experiment.kind if experiment else ""
+    return {"type": _TASKS.get(kind, "other"), "name": f"{finding.study} {finding.experiment}"}
+
+
+def _dataset(finding: Finding, namespace: str, revisions: Mapping[str, str]) -> dict[str, str]:
+    """Return the dataset that a finding is of, at a commit where it is published."""
+    corpus = load_corpus(corpus_of(finding))
+    experiment = experiment_of(finding)
+    dataset = {"type": corpus.name, "name": corpus.title}
+    if experiment and experiment.reads.configs:
+        dataset["config"] = experiment.reads.configs[0]
+    if corpus.name in revisions:
+        dataset["type"] = f"{namespace}/{corpus.name}"
+        dataset["revision"] = revisions[corpus.name]
+    return dataset
+
+
+# --- in the header of a card ------------------------------------------------------------------------------
+
+
+def with_results(readme: str, results: Sequence[Result], *, model_name: str, file: str) -> str:
+    """Put results into the model-index of a card: each replaces ours of the same dataset and task.
+
+    Ours stand in an entry of their own. Entries of others and the rest of the header stay byte for byte where the
+    header is written in lines.
+
+    Args:
+        readme: the whole README.
+        results: new results, as ``index_results`` makes them.
+        model_name: the name of an entry.
+        file: the README's file, as errors name it.
+
+    Returns:
+        the README with the results.
+
+    Raises:
+        ValueError: a header or model-index that cannot be read.
+    """
+    if not results:
+        return readme
+    parts = cards.split(readme)
+    metadata = cards.load(parts.header, file)
+    entries = metadata.get(MODEL_INDEX) or []
+    if not isinstance(entries, list) or not all(map(_is_entry, entries)):
+        raise ValueError(
+            f"{file}: its model-index is no list of entries with name and results. Correct or remove it."
+        )
+    ours = next((index for index, entry in enumerate(entries) if _is_ours(entry)), len(entries))
+    earlier = entries[ours]["results"] if ours < len(entries) else []
+    entry = {"name": model_name, "results": _merged(earlier, results)}
+    if entries[ours : ours + 1] == [entry]:
+        return readme
+    after = {**metadata, MODEL_INDEX: [*entries[:ours], entry, *entries[ours + 1 :]]}
+    header = _spliced(parts.header, entry, ours)
+    if parts.before and header is not None and yaml.safe_load(header) == after:
+        return parts.before + header.replace("\n", cards.newline(readme)) + parts.after
+    return cards.with_keys(readme, after, file=file)
+
+
+def _is_entry(entry: Any) -> bool:
+    """Tell whether a value is an entry of a model-index."""
+    results = entry.get("results") if isinstance(entry, dict) else None
+    return isinstance(results, list) and all(isinstance(result, dict) for result in results)
+
+
+def _is_ours(entry: Mapping[str, Any]) -> bool:
+    """Tell whether this package made all results of an entry."""
+    arguments = []
+    for result in entry["results"]:
+        for metric in result.get("metrics") or ():
+            arguments.append(metric.get("args") if isinstance(metric, dict) else None)
+    return bool(arguments) and all(isinstance(args, dict) and _OURS in args for args in arguments)
+
+
+def _merged(earlier: Sequence[Result], new: Sequence[Result]) -> list[Result]:
+    """Replace earlier results by new ones of the same dataset and task; further new ones come last."""
+    waiting = {_result_key(result): result for result in new}
+    merged = [waiting.pop(_result_key(result), result) for result in earlier]
+    return [*merged, *waiting.values()]
+
+
+def _result_key(result: Mapping[str, Any]) -> tuple[str, str]:
+    """Return dataset and task of a result, whoever published the dataset."""
+    dataset = str((result.get("dataset") or {}).get("type"))
+    return dataset.rpartition("/")[2], str((result.get("task") or {}).get("name"))
+
+
+def _spliced(header: str, entry: Mapping[str, Any], index: int) -> str | None:
+    """Write an entry into the lines of a header, in place of one or at the end; None where it has other lines.
+
+    Args:
+        header: the YAML of the header.
+        entry: the entry.
+        index: its index among the entries; their number adds it.
+    """
+    header = header.replace("\r\n", "\n")
+    if header and not header.endswith("\n"):
+        header += "\n"
+    document = yaml.compose(header, Loader=yaml.SafeLoader)
+    if document is None:
+        return header + cards.dump({MODEL_INDEX: [entry]})
+    if not isinstance(document, yaml.MappingNode) or document.flow_style:
+        return None
+    values = {key.value: value for key, value in document.value}
+    if MODEL_INDEX not in values:
+        return header + cards.dump({MODEL_INDEX: [entry]})
+    entries = values[MODEL_INDEX]
+    if not isinstance(entries, yaml.SequenceNode) or entries.flow_style or not entries.value:
+        return None
+    indent = " " * entries.start_mark.column
+    lines = header.splitlines(keepends=True)
+    text = "".join(f"{indent}{line}" for line in cards.dump([entry]).splitlines(keepends=True))
+    if index < len(entries.value):
+        start = entries.value[index].start_mark.line
+        end = _end_line(lines, entries.value[index])
+    else:
+        start = end = _end_line(lines, entries.value[-1])
+    return "".join([*lines[:start], text, *lines[end:]])
+
+
+def _end_line(lines: Sequence[str], node: yaml.Node) -> int:
+    """Return the number of the line after a node, without the blank lines and comments that follow it."""
+    end = node.end_mark.line + (node.end_mark.column > 0)
+    while end > node.start_mark.line + 1 and lines[end - 1].strip()[:1] in ("", "#"):
+        end -= 1
+    return int(end)
