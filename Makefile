@@ -34,43 +34,53 @@ test: $(READY) $(NODE)/.ready
 PYTHONS  ?= 3.12 3.13 3.14
 CORE      = tests/measures tests/studies tests/cli/test_without_extras.py swapbias/measures swapbias/studies
 CORE_ENV  = hypothesis pytest pytest-xdist scikit-learn statsmodels
+# Processes of a test run; 0 where several test runs go on at once, so that each collects and imports once.
+WORKERS  ?= auto
 # Simulations are left out: the same numpy code on every interpreter. What nobody imports is not compiled either.
-TEST_CORE = -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal -m "not simulation" $(CORE)
+TEST_CORE = -m pytest --numprocesses $(WORKERS) --maxprocesses 8 --dist worksteal -m "not simulation" $(CORE)
 PIP       = $(VENV)/bin/python -m pip --disable-pip-version-check
-# Several installations run at once, so that what each does would be mixed; errors are shown.
+# Several installations may run at once, so that what each does would be mixed; errors are shown.
 PUT       = install --quiet --no-compile
 
 # The checkout as a wheel of links to it, built once: two installations that build in one checkout disturb each other.
-LINKS     = build/links
-.PHONY: links
-links: $(READY)
+LINKS    := build/links
+$(LINKS)/.ready: $(READY)
 	@rm -rf $(LINKS) && mkdir -p $(LINKS)
 	@$(VENV)/bin/python -c "from setuptools.build_meta import build_editable as build; build('$(LINKS)')" > $(LINKS)/log \
 	  2>&1 || { cat $(LINKS)/log; exit 1; }
+	@touch $@
 
-# All are installed at once, then tested one after the other: each test run takes all cores.
-test-pythons: links
-	@set -e; here=; installing=; for version in $(PYTHONS); do \
-	  found=; for one in python$$version "$$(pyenv prefix $$version 2>/dev/null)/bin/python" \
-	      "$$(uv python find --no-python-downloads $$version 2>/dev/null)"; do \
-	    if "$$one" -c "" >/dev/null 2>&1; then found=$$one; break; fi; done; \
-	  if [ -z "$$found" ]; then echo "Python $$version: not at hand, not tested"; continue; fi; \
-	  echo "Python $$version: installing"; home=$(VENV)-$$version; here="$$here $$version"; \
-	  { "$$found" -m venv --clear --without-pip $$home && $(PIP) --python $$home/bin/python $(PUT) \
-	      --constraint constraints.txt $(LINKS)/*.whl $(CORE_ENV); } & \
-	  installing="$$installing $$!"; \
-	done; \
-	for one in $$installing; do wait $$one; done; \
-	for version in $$here; do echo "Python $$version:"; $(VENV)-$$version/bin/python $(TEST_CORE); done
+# What the tests below need; `make -j2 environments` installs two at a time. An interpreter that is not at hand gets none.
+OLDEST   := $(VENV)-oldest/.ready
+.PHONY: environments
+environments: $(OLDEST) $(PYTHONS:%=$(VENV)-%/.ready) $(INSPECT)/.ready $(LIGHTEVAL)/.ready
+
+$(VENV)-%/.ready: constraints.txt $(LINKS)/.ready
+	@found=; for one in python$* "$$(pyenv prefix $* 2>/dev/null)/bin/python" \
+	    "$$(uv python find --no-python-downloads $* 2>/dev/null)"; do \
+	  if "$$one" -c "" >/dev/null 2>&1; then found=$$one; break; fi; done; \
+	if [ -z "$$found" ]; then rm -rf $(VENV)-$*; exit; fi; \
+	echo "Python $*: installing"; "$$found" -m venv --clear --without-pip $(VENV)-$* && $(PIP) \
+	  --python $(VENV)-$*/bin/python $(PUT) --constraint constraints.txt $(LINKS)/*.whl $(CORE_ENV) && touch $@
+
+.PHONY: $(PYTHONS:%=test-python-%)
+test-pythons: $(PYTHONS:%=test-python-%)
+
+$(PYTHONS:%=test-python-%): test-python-%: $(VENV)-%/.ready
+	@if test -e $<; then echo "Python $*:"; $(VENV)-$*/bin/python $(TEST_CORE); \
+	else echo "Python $*: not at hand, not tested"; fi
 
 # The same with the oldest version of each library that pyproject.toml allows, a corpus that this `datasets` writes, and
 # metrics that this `evaluate` loads from a Hub.
-test-oldest: links
-	$(PYTHON) -m venv --clear --without-pip $(VENV)-oldest
-	$(PIP) --python $(VENV)-oldest/bin/python install --no-compile --constraint constraints-oldest.txt $(LINKS)/*.whl $(CORE_ENV)
+test-oldest: $(OLDEST)
 	$(VENV)-oldest/bin/python $(TEST_CORE)
 	$(VENV)-oldest/bin/python -m pytest tests/hub/test_corpus_builder.py tests/hub/test_dataset_card.py tests/hub/test_spaces.py \
 	  -k "corpus_builder or occupation_sentiment or older_datasets or without_the_package"
+
+$(OLDEST): constraints-oldest.txt $(LINKS)/.ready
+	$(PYTHON) -m venv --clear --without-pip $(VENV)-oldest
+	$(PIP) --python $(VENV)-oldest/bin/python $(PUT) --constraint constraints-oldest.txt $(LINKS)/*.whl $(CORE_ENV)
+	touch $@
 
 # Tasks of inspect_ai, whose libraries lie apart and before the others on the path: it takes older versions of two
 # of them than the rest is tested with. The checkout comes last: its egg-info would hide that swapbias is installed.

@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
+from functools import cache
 from importlib.metadata import entry_points, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -199,7 +200,13 @@ def library_versions(names: Iterable[str]) -> dict[str, str]:
     Args:
         names: the names of the libraries; those that are not installed are left out.
     """
-    return {name: version(name) for name in names if find_spec(name)}
+    return {name: _version_of(name) for name in names if find_spec(name)}
+
+
+@cache
+def _version_of(name: str) -> str:
+    """Return the version of an installed library, which is looked for on the whole path."""
+    return version(name)
 
 
 def first_line(error: BaseException) -> str:

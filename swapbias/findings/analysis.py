@@ -242,8 +242,9 @@ def experiment_findings(context: Context, rows: pd.DataFrame) -> Iterator[Findin
     """
     experiment = context.experiment
     if not RATES.keys() & {*experiment.shows.rates}:  # else these read the texts
-        # Most of the time would go into cutting slices out of texts.
         rows = rows.drop(columns=[column for column in _TEXT_COLUMNS if column in rows])
+    # Slices are cut out of few blocks of columns, not of each column: most of the time would go there.
+    rows = rows.copy()
     for subset, part in split_rows(rows, experiment.compares.subset):
         yield from _subset_findings(replace(context, subset=subset), part)
     contrast = experiment.compares.contrast

@@ -97,7 +97,8 @@ class Units:
         experiment = self.context.experiment
         sides = self.columns[1][chosen]
         if experiment.design.aggregate:
-            weights = row_shares(experiment, self.rows[chosen], "value")
+            columns = ["group", "value", *experiment.design.aggregate]
+            weights = row_shares(experiment, self.rows.loc[chosen, columns], "value")
         elif experiment.design.equal_levels:
             weights = level_weights(sides, random_factors.rows_of(self.factors, chosen))
         else:
@@ -257,9 +258,9 @@ def pair_gaps(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
     Raises:
         ValueError: rows are no pairs.
     """
-    _refuse_without_pairs(context, rows)
     compared = context.compared_rows(rows)
     scores, groups, pairs = _columns_of_units(context, compared)
+    _refuse_without_pairs(context, groups, pairs)
     units = pair_units.units_of_pairs(scores, groups, pairs, context.sides)
     first_rows = compared.iloc[units.rows]
     return first_rows.assign(gap=units.values, **_scores_by_group(context, units))
@@ -270,7 +271,8 @@ def _columns_of_units(
 ) -> tuple[Floats, NDArray[np.intp], NDArray[np.intp]]:
     """Return the scores of rows of the compared groups, the index of each row's group, and the number of its pair."""
     indexes = {group: index for index, group in enumerate(context.sides)}
-    groups = rows["group"].map(indexes).to_numpy(np.intp)
+    codes, names = pd.factorize(rows["group"].to_numpy())
+    groups = np.array([indexes[name] for name in names], dtype=np.intp)[codes]
     return rows[context.score].to_numpy(np.float64), groups, pd.factorize(pair_ids(rows))[0]
 
 
@@ -304,12 +306,15 @@ def gap_units(context: Context, rows: pd.DataFrame) -> Units | None:
     """
     experiment = context.experiment
     comparison = experiment.comparison
-    if comparison is None or not context.has_all_groups(rows):
+    if comparison is None:
         return None
-    compared = by_sentence(experiment, context.compared_rows(rows), context.score)
-    if comparison.is_paired:
-        _refuse_without_pairs(context, compared)
+    compared = context.compared_rows(rows)
+    if compared["group"].nunique() != len(context.sides):
+        return None
+    compared = by_sentence(experiment, compared, context.score)
     scores, groups, pairs = _columns_of_units(context, compared)
+    if comparison.is_paired:
+        _refuse_without_pairs(context, groups, pairs)
     units = comparison.units(scores, groups, pairs, context.sides)
     unit_rows = compared.iloc[units.rows].assign(
         value=units.values, sample=units.samples, **_scores_by_group(context, units)
@@ -324,9 +329,13 @@ def gap_units(context: Context, rows: pd.DataFrame) -> Units | None:
     return Units.of(unit_rows, context, weights)
 
 
-def _refuse_without_pairs(context: Context, rows: pd.DataFrame) -> None:
-    """Refuse rows that are no pairs, one of each group."""
-    if rows.duplicated(["pair_id", "group"]).any() or not context.has_all_groups(rows):
+def _refuse_without_pairs(
+    context: Context, groups: NDArray[np.intp], pairs: NDArray[np.intp]
+) -> None:
+    """Refuse rows that are no pairs, one of each group, by the indexes of their groups and pairs."""
+    count = len(context.sides)
+    has_all_groups = len(np.unique(groups)) == count
+    if not has_all_groups or np.bincount(pairs * count + groups).max() > 1:
         raise ValueError(
             f"rows of {context.experiment.name} are no pairs: expected one of each group in each pair."
         )

@@ -78,7 +78,8 @@ class Context:
         Args:
             rows: scored rows with a column ``group``.
         """
-        return rows[rows["group"].isin(list(self.sides))]
+        is_compared = rows["group"].isin(list(self.sides)).to_numpy()
+        return rows if is_compared.all() else rows[is_compared]
 
     def has_all_groups(self, rows: pd.DataFrame) -> bool:
         """Tell whether every compared group has a row.
@@ -109,7 +110,7 @@ class Context:
         }
         if not names:
             return {"rows": np.zeros(len(rows), dtype=np.intp)}, ""
-        codes = {column: pd.factorize(rows[column])[0] for column in names}
+        codes = {column: pd.factorize(rows[column].to_numpy())[0] for column in names}
         varying = [column for column, code in codes.items() if len(code) and code.max() > 0]
         coarsest: list[str] = []
         for column in sorted(varying, key=lambda column: int(codes[column].max())):

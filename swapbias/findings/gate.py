@@ -79,7 +79,8 @@ def check_gaps(
             checks.append(_check_margin(check))
         else:
             checks.append(compare_with_baseline(check, items or {}, baseline, unmeasured))
-    return Gate(tuple(checks), tuple(finding for finding in chosen if finding not in gaps))
+    others = [finding for finding in chosen if not MEASURES[finding.measure].gap_span]
+    return Gate(tuple(checks), tuple(others))
 
 
 def _nothing_to_check(chosen: Sequence[Finding], gaps: Sequence[Finding]) -> str:

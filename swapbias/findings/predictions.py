@@ -50,10 +50,11 @@ def _answer_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         baseline = compared[compared["condition"] == BASELINE]
         if context.slice_by != "all" or not len(baseline):
             continue
+        answers_of_baseline = _Answers.of(gap, baseline)
         for condition, part in compared.groupby("condition", sort=False):
             if condition != BASELINE:
                 of_condition = replace(gap, slice_by="adjectives", slice_value=str(condition))
-                yield from _baseline_difference(of_condition, part, baseline)
+                yield from _baseline_difference(of_condition, part, answers_of_baseline)
 
 
 def _unread_shares(context: Context, rows: pd.DataFrame, cluster_vars: str) -> Iterator[Finding]:
@@ -89,16 +90,30 @@ def _column(rows: pd.DataFrame, name: str) -> Floats:
     return values
 
 
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """Answers under some adjectives, as those of the baseline are compared with them."""
+
+    pairs: pd.DataFrame
+    """A row a sentence, with its ``gap`` as ``score``."""
+    bias_by_trial: list[float]
+    """The bias of each trial in percentage points (``_bias_by_trial``)."""
+
+    @classmethod
+    def of(cls, context: Context, rows: pd.DataFrame) -> "_Answers":
+        """Return the answers of scored rows of both sides."""
+        pairs = pair_gaps(context, by_sentence(context.experiment, rows))
+        return cls(pairs.assign(score=pairs["gap"]), _bias_by_trial(context, rows))
+
+
 def _baseline_difference(
-    context: Context, rows: pd.DataFrame, baseline: pd.DataFrame
+    context: Context, rows: pd.DataFrame, baseline: _Answers
 ) -> Iterator[Finding]:
     """Yield the bias under some adjectives minus the baseline's: paired by sentence, and over trials as published."""
     experiment = context.experiment
     contrast = f"{context.gap_fields['contrast']}, minus {BASELINE}"
-    gaps = []
-    for group, part in (("condition", rows), (BASELINE, baseline)):
-        pairs = pair_gaps(context, by_sentence(experiment, part))
-        gaps.append(pairs.assign(group=group, score=pairs["gap"]))
+    answers = _Answers.of(context, rows)
+    gaps = [answers.pairs.assign(group="condition"), baseline.pairs.assign(group=BASELINE)]
     # A sentence that either lacks is NaN, and counted.
     paired = experiment.changed(
         shows={"rates": ()},
@@ -109,8 +124,8 @@ def _baseline_difference(
         yield context.finding(
             units.measured(), "bias_difference", contrast, cluster_vars=context.random(rows)[1]
         )
-    trials = _bias_by_trial(context, rows)
-    baseline_trials = _bias_by_trial(context, baseline)
+    trials = answers.bias_by_trial
+    baseline_trials = baseline.bias_by_trial
     published = measures.group_gap(
         [*trials, *baseline_trials],
         ["condition"] * len(trials) + [BASELINE] * len(baseline_trials),

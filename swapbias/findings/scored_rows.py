@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from swapbias.measures import Floats
 from swapbias.studies import PLACEBO, Experiment
@@ -43,16 +44,34 @@ def row_shares(experiment: Experiment, rows: pd.DataFrame, score: str = "score")
         Shape (rows,); the weights of a group add up to 1.
     """
     scored = rows[score].notna().to_numpy()
-    used = rows[scored]
     weights = np.zeros(len(rows))
     aggregate = experiment.design.aggregate
-    rows_of_condition = used.groupby(["group", *aggregate], sort=False)["group"].transform("size")
-    shares = 1 / rows_of_condition.to_numpy()
-    for index, column in enumerate(aggregate):
-        levels = used.groupby(["group", *aggregate[index + 1 :]], sort=False)[column]
-        shares = shares / levels.transform("nunique").to_numpy()
+    group, *levels = (
+        pd.factorize(rows[column].to_numpy()[scored])[0] for column in ("group", *aggregate)
+    )
+    conditions = _cells(group, *levels)
+    shares = 1 / np.bincount(conditions)[conditions]
+    for index, level in enumerate(levels):
+        wholes = _cells(group, *levels[index + 1 :])
+        shares = shares / _count_within(wholes, level)
     weights[scored] = shares
     return weights
+
+
+def _cells(*codes: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the number of each row's combination of codes, from 0."""
+    cells = codes[0]
+    for code in codes[1:]:
+        cells = pd.factorize(cells * (code.max(initial=0) + 1) + code)[0]
+    return cells
+
+
+def _count_within(wholes: NDArray[np.intp], levels: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return for each row how many levels the rows of its whole have."""
+    cells = _cells(wholes, levels)
+    whole_of_cell = np.empty(cells.max(initial=-1) + 1, dtype=np.intp)
+    whole_of_cell[cells] = wholes
+    return np.bincount(whole_of_cell)[wholes]
 
 
 def condition_means(

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import scipy
@@ -114,15 +115,31 @@ def power(gap: float, std_error: float, df: float, *, level: float = 0.05) -> fl
     """
     if not (std_error > 0 and df > 0):
         return math.nan
-    # Normal tails beyond the critical value, over what errors may be estimated: scipy's noncentral t is NaN for few
-    # degrees of freedom and far gaps.
-    away = abs(gap) / std_error
+    return _share_beyond(abs(gap) / std_error, _critical_values(df, level))
+
+
+@cache
+def _deviates() -> tuple[Floats, Floats]:
+    """Return upper tails of normal deviates from -8 to 8, and the weight of each deviate."""
     deviates = np.linspace(-8.0, 8.0, 161)
-    estimated = np.sqrt(scipy.special.chdtri(df, scipy.special.ndtr(-deviates)) / df)
-    most = -float(scipy.special.stdtrit(df, level / 2)) * estimated
     weights = np.exp(-(deviates**2) / 2)
-    tails = scipy.special.ndtr(away - most) + scipy.special.ndtr(-most - away)
-    return float(weights / weights.sum() @ tails)
+    return scipy.special.ndtr(-deviates), weights / weights.sum()
+
+
+def _critical_values(df: float, level: float) -> Floats:
+    """Return the critical value of the test, in true errors, for each error that may be estimated (``_deviates``)."""
+    estimated = np.sqrt(scipy.special.chdtri(df, _deviates()[0]) / df)
+    return np.asarray(-float(scipy.special.stdtrit(df, level / 2)) * estimated)
+
+
+def _share_beyond(away: float, critical: Floats) -> float:
+    """Return the chance of a value beyond the critical one on either side, where the truth is ``away`` errors from 0.
+
+    Normal tails over what errors may be estimated: scipy's noncentral t is NaN for few degrees of freedom and far
+    gaps.
+    """
+    tails = scipy.special.ndtr(away - critical) + scipy.special.ndtr(-critical - away)
+    return float(_deviates()[1] @ tails)
 
 
 def detectable_gap(
@@ -139,8 +156,10 @@ def detectable_gap(
     if not (std_error > 0 and df > 0):
         return math.nan
 
+    critical = _critical_values(df, level)
+
     def missing(away: float) -> float:
-        return power(away, 1.0, df, level=level) - chance
+        return _share_beyond(away, critical) - chance
 
     most = 1.0
     while missing(most) < 0:

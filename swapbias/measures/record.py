@@ -11,6 +11,8 @@ class Record:
     __slots__ = ()
 
     def __eq__(self, record: object) -> bool:
+        if self is record:
+            return True
         return (
             isinstance(record, Record)
             and type(self) is type(record)

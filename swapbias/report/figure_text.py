@@ -50,6 +50,9 @@ def wrap_text(text: str, width: float, size: float = TEXT_SIZE) -> str:
 def _words(text: str, width: float, size: float) -> Iterator[str]:
     """Yield the words of a text, those that are too wide in pieces."""
     for word in text.split():
+        if text_width(word, size) <= width:  # most words: measured once, not letter by letter
+            yield word
+            continue
         piece = ""
         for letter in word:
             if piece and text_width(piece + letter, size) > width:

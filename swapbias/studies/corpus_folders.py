@@ -18,6 +18,12 @@ def _built_in() -> Mapping[str, str]:
     return {path.stem: f"{PACKAGE}.builders.{path.stem}:CORPUS" for path in sorted(builders)}
 
 
+@cache
+def _package_tables() -> Path:
+    """Return the folder of the tables of the package's corpora."""
+    return Path(str(files(f"{PACKAGE}.{_DATA}")))
+
+
 CORPORA = Registry("swapbias.corpora", "corpus", _built_in)
 
 
@@ -35,7 +41,7 @@ def corpus_dir(corpus: str) -> Path:
     """
     package = CORPORA.place(corpus).partition(".")[0].partition(":")[0]
     if not package:
-        return Path(str(files(f"{PACKAGE}.{_DATA}"))) / corpus
+        return _package_tables() / corpus
     spec = find_spec(package)  # which runs none of its code
     locations = spec.submodule_search_locations if spec else None
     return Path(next(iter(locations or ()), package)) / _DATA / corpus
