@@ -10,6 +10,7 @@ from swapbias.models.base import LoadOptions
 if TYPE_CHECKING:
     import torch
 
+_TRIED_SIZE = 512  # of a square matrix on a CPU
 _WORTH_ROUNDING = 4.0  # times that bfloat16 must be as fast for ``auto`` to take it
 
 
@@ -54,7 +55,11 @@ def _speed_of_bfloat16(device: str) -> float:
     """Return how many times as fast as in float32 a device multiplies matrices in bfloat16, tried for some 50 ms."""
     import torch
 
+    from swapbias.models.engine import linear_layers
+
     exact = _seconds_of_product(device, torch.float32)
+    if device == "cpu":  # float32 is read by whatever is fastest
+        exact /= linear_layers.speed_of_onednn(_TRIED_SIZE, _TRIED_SIZE)
     rounded = _seconds_of_product(device, torch.bfloat16)
     return exact / rounded
 
@@ -64,7 +69,7 @@ def _seconds_of_product(device: str, dtype: "torch.dtype") -> float:
     import torch
     from torch.utils.benchmark import Timer  # waits for a GPU
 
-    size = 512 if device == "cpu" else 4_096
+    size = _TRIED_SIZE if device == "cpu" else 4_096
     matrix = torch.ones(size, size, dtype=dtype, device=device)
     timer = Timer(
         "matrix @ matrix", globals={"matrix": matrix}, num_threads=torch.get_num_threads()

@@ -12,6 +12,7 @@ from swapbias.measures import units
 from swapbias.models import base, lengths, loading, model_pins
 from swapbias.models.base import LoadOptions
 from swapbias.models.engine.encoder import Engine, twin
+from swapbias.models.engine.fastest_layers import with_fastest_layers
 from swapbias.models.formats import training_facts
 from swapbias.models.labels import Sides, binary, find_sides
 from swapbias.models.model_names import read_name
@@ -39,7 +40,7 @@ class TransformersScorer(Scorer):
         options: LoadOptions | None = None,
         expected: Mapping[tuple[str, ...], paper_numbers.Published] | None = None,
     ) -> None:
-        self.model = model.eval()
+        self.model, layers = with_fastest_layers(model.eval())
         self.tokenizer = tokenizer
         self.model_id = model_id
         self.expected = expected
@@ -47,6 +48,8 @@ class TransformersScorer(Scorer):
         if self.is_encoder:
             self.engine = Engine(self.model, batch_size=self.batch_size)
         self.identity = {**identity, "kind": self.kind}
+        if layers:
+            self.identity["linear_layers"] = layers
 
     @classmethod
     def load(cls, model: str, options: LoadOptions, **settings: Any) -> Self:

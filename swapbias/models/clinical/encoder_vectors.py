@@ -50,8 +50,9 @@ class ContextualVectors(Features):
             batch_size: most texts in one forward pass.
         """
         from swapbias.models.engine.encoder import Engine
+        from swapbias.models.engine.fastest_layers import with_fastest_layers
 
-        self.model = model.eval()
+        self.model, layers = with_fastest_layers(model.eval())
         self.tokenizer = tokenizer
         self.name = name
         self._engine = Engine(self.model, batch_size=batch_size)
@@ -60,6 +61,8 @@ class ContextualVectors(Features):
         self._cache: dict[str, Floats] = {}
         self.dimension = int(model.config.hidden_size)
         self.identity = {**(identity or {}), "kind": "contextual", "dimension": self.dimension}
+        if layers:
+            self.identity["linear_layers"] = layers
 
     @classmethod
     def load(cls, model: str, options: LoadOptions) -> Self:

@@ -18,6 +18,7 @@ from transformers import (
 )
 
 from swapbias.models.engine.cache_probe import PROBE_ERRORS, same_probabilities
+from swapbias.models.engine.linear_layers import OneDnnLinear
 from swapbias.models.engine.packing import can_pack, pack, read_packed, rows_of
 from swapbias.models.lengths import length_batches
 
@@ -192,10 +193,15 @@ def _replace_compiled_parts(model: Any) -> None:
         model.set_submodule(name, part)
 
 
+def _is_ours(module: Any) -> bool:
+    """Return whether a module is a layer of the engine that computes what torch's own does."""
+    return type(module) is OneDnnLinear
+
+
 def _is_plain(model: Any) -> bool:
     """Return whether nobody added to what a transformers model computes: no hooks, wrapped calls or own layers."""
     return all(
-        type(module).__module__.partition(".")[0] in ("torch", "transformers")
+        (type(module).__module__.partition(".")[0] in ("torch", "transformers") or _is_ours(module))
         and not (module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module))
         for module in model.modules()
     )

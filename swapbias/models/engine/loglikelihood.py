@@ -13,6 +13,7 @@ from torch.nn import functional
 from swapbias.models.engine.cache_names import cache_of
 from swapbias.models.engine.cache_probe import PROBE_ERRORS, supports_prefix_sharing
 from swapbias.models.engine.kv_cache import cached_rows, continued
+from swapbias.models.engine.linear_layers import OneDnnLinear
 from swapbias.models.lengths import length_batches
 
 TokenisedText = tuple[list[int], int]
@@ -195,7 +196,7 @@ class _HiddenStateModel:
         Some families cap or scale logits: this is probed on a few tokens.
         """
         head = model.get_output_embeddings()
-        if type(head) is not torch.nn.Linear or model.base_model is model:
+        if type(head) not in (torch.nn.Linear, OneDnnLinear) or model.base_model is model:
             return None
         text = torch.tensor([list(ids)], device=model.device)
         try:
