@@ -33,7 +33,7 @@ test: $(READY) $(NODE)/.ready
 # at hand (on the path, by pyenv or by uv; what is not is named, and nothing is fetched for it).
 PYTHONS  ?= 3.12 3.13 3.14
 CORE      = tests/measures tests/studies tests/cli/test_without_extras.py swapbias/measures swapbias/studies
-CORE_ENV  = hypothesis pytest pytest-xdist scikit-learn statsmodels
+CORE_ENV  = evaluate hypothesis pytest pytest-xdist scikit-learn statsmodels
 # Processes of a test run; 0 where several test runs go on at once, so that each collects and imports once.
 WORKERS  ?= auto
 # Simulations are left out: the same numpy code on every interpreter. What nobody imports is not compiled either.

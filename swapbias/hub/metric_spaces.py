@@ -137,8 +137,12 @@ def _replace_once(name: str, text: str, changes: Sequence[tuple[str, str]]) -> s
 
 def _requirements() -> str:
     """Write the requirements of a Space: those of swapbias that its code imports."""
-    lines = [line for line in requires("swapbias") or () if line.startswith(_NEEDS)]
-    return "".join(f"{line}\n" for line in sorted(lines) if ";" not in line)
+    lines = []
+    for line in requires("swapbias") or ():
+        requirement, _, marker = line.partition(";")
+        if line.startswith(_NEEDS) and marker.strip() in ("", 'extra == "metrics"'):
+            lines.append(f"{requirement.strip()}\n")
+    return "".join(sorted(lines))
 
 
 # --- code without swapbias --------------------------------------------------------------------------------
