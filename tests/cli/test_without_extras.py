@@ -82,7 +82,7 @@ def test_publishing_without_extras(hub, run_command):  # noqa: F811
     assert run_command("push", "datasets", "--namespace", "lab", "occupation_sentiment")[0] == 0
     assert run_command("push", "metrics", "--namespace", "lab", "direct_bias")[0] == 0
     assert {name for _, name in hub.repositories} == {"lab/occupation_sentiment", "lab/direct_bias"}
-    assert b"evaluate.load" in hub.files("space", "lab/direct_bias")["app.py"]
+    assert b"evaluate.load" in hub.files("space", "lab/direct_bias")["index.html"]
 
 
 @pytest.fixture
