@@ -28,13 +28,14 @@ def tail_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         rows: scored rows of the experiment; those of other groups are left out.
     """
     experiment = context.experiment
+    comparison = experiment.comparison
     slice_of_answer = experiment.compares.primary.slice if experiment.never_pooled else "all"
-    if context.score != "score" or context.slice_by != slice_of_answer:
+    if comparison is None or context.score != "score" or context.slice_by != slice_of_answer:
         return
     plain = replace(
         context,
         experiment=experiment.changed(
-            compares={"measure": context.comparison.of_shares.name, "contrast": None},
+            compares={"measure": comparison.of_shares.name, "contrast": None},
             shows={"rates": ()},
         ),
     )
