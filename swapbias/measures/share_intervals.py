@@ -19,6 +19,7 @@ _NEAREST = 1e-9
 
 
 _FARTHEST = 1e3
+_HALF = 0.5
 
 
 def share_sum(
@@ -173,9 +174,18 @@ def _design_effect(influence: Floats, codes: Codes, *, trust: float = 1.0) -> tu
     effect = float((sums**2 / (1 - sizes / units)).sum()) / plain if plain > 0 else 1.0
     rounded = np.round(influence * units, 9)
     _, kinds, counts = np.unique(rounded, return_inverse=True, return_counts=True)
-    unlike = len(np.unique(codes[kinds != counts.argmax()]))
-    copy_effect = 1 + (copies - 1) / (1 + unlike**trust)
-    return max(1.0, effect, copy_effect), max(units / copies - 1, 1.0)
+    is_unlike = kinds != counts.argmax()
+    return max(1.0, effect, _copy_effect(codes, is_unlike, trust)), max(units / copies - 1, 1.0)
+
+
+def _copy_effect(codes: Codes, is_unlike: NDArray[np.bool_], trust: float = 1.0) -> float:
+    """Return the factor by which clusters raise a variance, as few of them hold units unlike the commonest.
+
+    With many such clusters it is near 1, without one that of copies: the mean size of the cluster of a unit.
+    """
+    copies = float((np.bincount(codes) ** 2).sum()) / len(codes)
+    unlike = len(np.unique(codes[is_unlike]))
+    return 1 + (copies - 1) / (1 + unlike**trust)
 
 
 def _wilson_ends(shares: Floats, units: Floats, quantile: float) -> tuple[Floats, Floats]:
@@ -260,7 +270,8 @@ def share_over_factors(
     """Share of units that count, with Wilson's interval over every random factor.
 
     The variance of the share, which allows for the factors, says how many independent units the share is worth
-    (Korn and Graubard 1998). Where all units or none count it is worth the levels of the scarcest factor.
+    (Korn and Graubard 1998). Where all units or none count it is worth the levels of the scarcest factor. It is worth
+    fewer as well where few levels hold a unit unlike the commonest: a level with many such was perhaps not seen.
 
     Args:
         counted: shape (units,), one at least.
@@ -291,7 +302,11 @@ def share_over_factors(
     worth = float(levels)
     df = levels - 1.0
     if estimate.std_error > 0:
-        worth = min(share * (1 - share) / estimate.std_error**2, float(len(values)))
+        worth = share * (1 - share) / estimate.std_error**2
+        is_unlike = counted if share < _HALF else ~counted
+        effects = (_copy_effect(codes, is_unlike) for codes in factors.values())
+        units = float(len(values)) if shares is None else 1 / float(shares @ shares)
+        worth = min(worth, units / max([1.0, *effects]))
         df = estimate.df
     low, high = _wilson_ends(np.array([share]), np.array([worth]), t_reach(CONFIDENCE, df))
     return replace(

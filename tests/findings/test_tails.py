@@ -88,12 +88,13 @@ def test_equal_and_shifted_scores():
 
 def test_flips_by_hand():
     """Of four templates with two pairs, one pair flips: 1 of 8. Its variance over templates is that
-    of means 1 / 2, 0, 0, 0, so that it is worth 7 units at 3 degrees of freedom."""
+    of means 1 / 2, 0, 0, 0, worth 7 units at 3 degrees of freedom. One template of pairs alike but
+    for one makes it 8 / 1.5."""
     counted = np.array([True, *[False] * 7])
     share = share_over_factors(counted, {"templates": np.repeat(np.arange(4), 2)})
     variance = np.var([0.5, 0, 0, 0], ddof=1) / 4
-    worth = 0.125 * 0.875 / variance
-    assert worth == pytest.approx(7)
+    assert 0.125 * 0.875 / variance == pytest.approx(7)
+    worth = 8 / (1 + (2 - 1) / (1 + 1))
     square = scipy.stats.t.ppf(0.975, 3) ** 2 / worth
     half = math.sqrt(square * (0.125 * 0.875 + square / 4))
     assert share.value == 0.125
