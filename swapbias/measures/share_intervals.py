@@ -185,7 +185,7 @@ def _copy_effect(codes: Codes, is_unlike: NDArray[np.bool_], trust: float = 1.0)
     """
     copies = float((np.bincount(codes) ** 2).sum()) / len(codes)
     unlike = len(np.unique(codes[is_unlike]))
-    return 1 + (copies - 1) / (1 + unlike**trust)
+    return 1 + (copies - 1) / (1 + math.pow(unlike, trust))
 
 
 def _wilson_ends(shares: Floats, units: Floats, quantile: float) -> tuple[Floats, Floats]:
