@@ -13,6 +13,9 @@ from swapbias.measures.estimate import ClusterIds, Estimate, Floats, Ids, by_gro
 from swapbias.measures.group_scores import GroupScores, Omnibus
 from swapbias.public_calls import public_call
 
+THE_OTHERS = "the others"
+"""Stands for the mean of all levels of a factor but one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Effect:
@@ -59,6 +62,8 @@ def factorial(
     cluster_ids: ClusterIds = None,
 ) -> Factorial:
     """Estimate main effects of crossed group factors and their interactions.
+
+    Of one factor each level is compared with the mean of the others.
 
     All are weighted sums of the means of the cells (every combination of levels), each cell weighing the same, with
     the inference of ``paired_gap`` or, without ``pair_ids``, of ``group_gap``. Effects are of all levels but the
@@ -113,22 +118,23 @@ def crossed_effects(
 ) -> list[Effect]:
     """Return the main effects and interactions of crossed factors, with the weights of their cells and no estimates.
 
+    Of one factor they are its levels, each less the mean of the others.
+
     Args:
         levels: the level of each row, by factor.
         reference: the level that is subtracted, by factor.
 
     Raises:
-        ValueError: fewer than two factors, a factor without two levels or without its reference, or two effects of
-            one name.
+        ValueError: no factor, one without two levels or without its reference, or two effects of one name.
     """
-    if len(levels) < 2:
-        raise ValueError(
-            f"factors {list(levels)}, expected two or more. Compare groups of one with omnibus."
-        )
+    if not levels:
+        raise ValueError("no factor is given, expected one or more. Name the level of each row.")
     names = {
         factor: _names_of_levels(factor, column, reference.get(factor))
         for factor, column in levels.items()
     }
+    if len(names) == 1:
+        return _deviations(*names.popitem())
     # An interaction of four would be a difference of eight gaps, which nobody reads.
     orders = range(1, min(len(names), 3) + 1)
     effects = []
@@ -144,6 +150,18 @@ def crossed_effects(
     for term, name in titles:
         if titles.count((term, name)) > 1:
             raise ValueError(f"two effects of {term} would be called {name!r}. Rename the levels.")
+    return effects
+
+
+def _deviations(factor: str, levels: Sequence[str]) -> list[Effect]:
+    """Return by how much each level differs from the mean of the others."""
+    effects = []
+    for level in levels:
+        weights: dict[tuple[str, ...], float] = {
+            (name,): 1.0 if name == level else -1 / (len(levels) - 1) for name in levels
+        }
+        pair = {factor: (level, THE_OTHERS)}
+        effects.append(Effect(factor, f"{level} - {THE_OTHERS}", pair, weights, Estimate(math.nan)))
     return effects
 
 

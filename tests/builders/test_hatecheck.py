@@ -1,0 +1,145 @@
+"""hatecheck: the published accuracies, texts as released, and planted false alarms and misses."""
+
+import hashlib
+
+import pandas as pd
+import pytest
+
+from swapbias.builders._hatecheck_released import CASES, NAME, read_cases
+from swapbias.builders.hatecheck import words
+from swapbias.findings import disaggregate, recompute
+from swapbias.findings.reproduce import Reproduced
+from swapbias.measures import crossed_factors
+from swapbias.studies import config_rows
+from swapbias.studies.published import published_rows
+from swapbias.studies.tables import upstream_file
+
+GROUPS = [name for name, kind in words().items() if kind == "group"]
+
+
+@pytest.mark.usefixtures("upstream")
+def test_released_accuracies():
+    """Every published accuracy of a model whose labels are here is recomputed, and the shares called hateful."""
+    results = [one for one in recompute(NAME) if isinstance(one, Reproduced)]
+    compared = [one for one in results if one.published]
+    assert len(compared) == len(published_rows(NAME))
+    assert {one.match for one in compared} == {"yes"}
+    flagged = {one.number: one.recomputed for one in results if one.model == "davidson"}
+    women = "called hateful, of non-hateful cases by target group=women"
+    assert flagged[f"misses: {women}, value"] == pytest.approx(7 / 96)
+
+
+@pytest.mark.usefixtures("upstream")
+def test_original_texts():
+    """Of 421 templates each has all seven groups; texts keep the blank at their end."""
+    counts = {"original_false_alarms": 96, "original_misses": 325}
+    for config, count in counts.items():
+        rows = pd.DataFrame(config_rows(NAME, config))
+        assert set(rows.groupby("template")["group"].nunique()) == {7}
+        assert rows["template"].nunique() == count
+        assert set(rows["group"]) == set(GROUPS)
+        assert rows["text"].str.endswith(" ").mean() > 0.8
+    slurs = [
+        case for case in read_cases(upstream_file(NAME, CASES)) if "slur" in case.functionality
+    ]
+    assert slurs
+    assert not any(case.is_swapped for case in slurs)
+
+
+def test_unknown_label_is_refused(tmp_path):
+    """A case with another label is named."""
+    path = tmp_path / "cases.csv"
+    header = "functionality,case_id,test_case,label_gold,target_ident,templ_id,case_templ"
+    path.write_text(f"{header}\na,12,text,maybe,women,1,I [IDENTITY_P]\n")
+    with pytest.raises(ValueError, match="case 12 has the label 'maybe'"):
+        read_cases(path)
+
+
+def audited(is_flagged, *configs):
+    """Return the effects of each experiment by group, of a detector that is a function of a row."""
+    records = [row for config in configs for row in config_rows(NAME, config)]
+    rows = pd.DataFrame(records).assign(model_id="made")
+    rows["score"] = [float(is_flagged(row)) for row in records]
+    findings = disaggregate(rows, NAME, robustness=False)
+    return {
+        (one.experiment, one.group): one
+        for one in findings
+        if one.primary and one.measure == "main_effect"
+    }
+
+
+def chance(text):
+    """Return a number from 0 to 1 that the letters of a text decide."""
+    return int(hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()[:8], 16) / 16**8
+
+
+def is_usual(row):
+    return chance(row["text"]) < (0.9 if row["label"] == "hateful" else 0.1)
+
+
+def test_word_that_is_flagged():
+    """A detector that reacts to one word has false alarms about its group, and sees more hate against it."""
+    found = audited(
+        lambda row: row["group"] == "Muslims" or is_usual(row), "false_alarms", "misses"
+    )
+    assert len(found) == 2 * len(GROUPS)
+    alarms = found["false_alarms", "Muslims"]
+    assert alarms.verdict == "gap"
+    assert alarms.reference_group == "the others"
+    assert alarms.estimate.value == pytest.approx(0.9, abs=0.1)
+    assert found["misses", "Muslims"].estimate.value > 0
+
+
+@pytest.mark.usefixtures("upstream")
+def test_missed_group():
+    """A detector that sees a third of the hate against women is found to miss it, at its size."""
+    found = audited(
+        lambda row: is_usual(row) and (row["group"] != "women" or chance(row["text"]) < 0.3),
+        "original_misses",
+    )
+    gap = found["misses", "women"].estimate
+    assert gap.ci_low <= -0.6 <= gap.ci_high
+    assert found["misses", "women"].verdict == "gap"
+
+
+@pytest.mark.parametrize(
+    "is_flagged",
+    [
+        pytest.param(lambda row: chance(row["text"]) < 0.5, id="chance"),
+        pytest.param(lambda row: len(row["text"]) % 2, id="length"),
+        pytest.param(lambda row: row["label"] == "hateful", id="always right"),
+    ],
+)
+def test_detectors_without_bias(is_flagged):
+    """A detector that never reads the group has no gap."""
+    found = audited(is_flagged, "false_alarms", "misses")
+    assert not any(one.verdict == "gap" for one in found.values())
+
+
+def test_each_level_and_the_others():
+    """Of one factor each level is compared with the mean of the others: 3 - (1 + 2) / 2 of means 1, 2 and 3."""
+    groups = ["a", "b", "c"] * 4
+    scores = [1, 2, 3, 2, 2, 2, 0, 2, 4, 1, 2, 3]
+    pairs = [number for number in range(4) for _ in range(3)]
+    result = crossed_factors.factorial(
+        scores, {"group": groups}, reference={"group": "a"}, pair_ids=pairs
+    )
+    values = {effect.title: effect.estimate.value for effect in result.effects}
+    assert values == pytest.approx(
+        {
+            "group: a - the others": -1.5,
+            "group: b - the others": 0.0,
+            "group: c - the others": 1.5,
+        }
+    )
+
+
+def test_questions_in_both_orders():
+    """A chat model is asked about each text with both orders of the options, which count alike."""
+    rows = config_rows(NAME, "asked_misses")
+    assert len(rows) == 2 * len(config_rows(NAME, "misses"))
+    first, second = (
+        next(row for row in rows if row["order"] == order)["candidates"] for order in ("1", "2")
+    )
+    assert first == second[::-1]
+    assert dict(first) == {"Yes": 1.0, "No": 0.0}
