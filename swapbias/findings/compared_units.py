@@ -380,10 +380,12 @@ def _effect_weights(experiment: Experiment, rows: pd.DataFrame, contrast: str) -
     if not len(table):
         return {}
     cells = dict(zip(table.index, table.itertuples(index=False, name=None), strict=True))
-    effects = crossed_factors.crossed_effects(
-        {factor: table[factor].tolist() for factor in table},
-        table.loc[experiment.compares.reference].to_dict(),
-    )
+    levels = {factor: table[factor].tolist() for factor in table}
+    if len(levels) == 1:
+        effects = crossed_factors.level_effects(*levels.popitem())
+    else:
+        reference = table.loc[experiment.compares.reference].to_dict()
+        effects = crossed_factors.crossed_effects(levels, reference)
     for effect in effects:
         if effect.title == contrast:
             return {group: effect.weights[cell] for group, cell in cells.items()}

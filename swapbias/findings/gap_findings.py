@@ -222,6 +222,8 @@ def _estimate_gaps(context: Context, rows: pd.DataFrame) -> list[Estimate]:
 def factor_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     """Yield main effects and interactions of the experiment's factors, where every combination of levels has rows.
 
+    Of one factor each level is compared with the mean of the others.
+
     Args:
         context: the context of the experiment.
         rows: scored rows with the columns of the factors.
@@ -234,13 +236,21 @@ def factor_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     if not len(table):
         return
     clusters, cluster_vars = context.random(rows)
-    factorial = measures.factorial(
-        rows[context.score].to_numpy(),
-        {factor: rows["group"].map(table[factor]).tolist() for factor in table},
-        reference=table.loc[experiment.compares.reference].to_dict(),
-        cluster_ids=clusters,
-        pair_ids=rows["pair_id"].tolist() if experiment.is_paired else None,
-    )
+    scores = rows[context.score].to_numpy()
+    levels = {factor: rows["group"].map(table[factor]).tolist() for factor in table}
+    pairs = rows["pair_id"].tolist() if experiment.is_paired else None
+    if len(levels) == 1:
+        factorial = crossed_factors.deviations(
+            scores, *levels.popitem(), pair_ids=pairs, cluster_ids=clusters
+        )
+    else:
+        factorial = measures.factorial(
+            scores,
+            levels,
+            reference=table.loc[experiment.compares.reference].to_dict(),
+            cluster_ids=clusters,
+            pair_ids=pairs,
+        )
     for term, omnibus in factorial.terms.items():
         effects = [effect for effect in factorial.effects if effect.term == term]
         for effect in effects:

@@ -63,8 +63,6 @@ def factorial(
 ) -> Factorial:
     """Estimate main effects of crossed group factors and their interactions.
 
-    Of one factor each level is compared with the mean of the others.
-
     All are weighted sums of the means of the cells (every combination of levels), each cell weighing the same, with
     the inference of ``paired_gap`` or, without ``pair_ids``, of ``group_gap``. Effects are of all levels but the
     reference, interactions of up to three factors. ``adjust`` corrects their p-values.
@@ -89,7 +87,42 @@ def factorial(
     """
     for factor, column in levels.items():
         known_ids(column, f"levels of {factor}")
-    effects = crossed_effects(levels, reference)
+    return _estimate(scores, levels, crossed_effects(levels, reference), pair_ids, cluster_ids)
+
+
+def deviations(
+    scores: ArrayLike,
+    factor: str,
+    levels: Sequence[str],
+    *,
+    pair_ids: Ids | None = None,
+    cluster_ids: ClusterIds = None,
+) -> Factorial:
+    """Estimate by how much the mean of each level of a factor differs from the mean of the others.
+
+    Args:
+        scores: shape (rows,), any unit; NaN where a row could not be scored.
+        factor: the name of the factor.
+        levels: the level of each row.
+        pair_ids: as in ``factorial``.
+        cluster_ids: as in ``paired_gap``.
+
+    Returns:
+        Effects in the unit of the scores, one for each level; 0: none.
+    """
+    known_ids(levels, f"levels of {factor}")
+    effects = level_effects(factor, levels)
+    return _estimate(scores, {factor: levels}, effects, pair_ids, cluster_ids)
+
+
+def _estimate(
+    scores: ArrayLike,
+    levels: Mapping[str, Sequence[str]],
+    effects: Sequence[Effect],
+    pair_ids: Ids | None,
+    cluster_ids: ClusterIds,
+) -> Factorial:
+    """Estimate effects, and test by term whether any is not 0; ValueError where a cell has no row."""
     cells = list(effects[0].weights)
     cell_of_row = [tuple(map(str, row)) for row in zip(*levels.values(), strict=True)]
     if empty := set(cells) - set(cell_of_row):
@@ -118,23 +151,22 @@ def crossed_effects(
 ) -> list[Effect]:
     """Return the main effects and interactions of crossed factors, with the weights of their cells and no estimates.
 
-    Of one factor they are its levels, each less the mean of the others.
-
     Args:
         levels: the level of each row, by factor.
         reference: the level that is subtracted, by factor.
 
     Raises:
-        ValueError: no factor, one without two levels or without its reference, or two effects of one name.
+        ValueError: fewer than two factors, a factor without two levels or without its reference, or two effects of
+            one name.
     """
-    if not levels:
-        raise ValueError("no factor is given, expected one or more. Name the level of each row.")
+    if len(levels) < 2:
+        raise ValueError(
+            f"factors {list(levels)}, expected two or more. Compare groups of one with omnibus."
+        )
     names = {
         factor: _names_of_levels(factor, column, reference.get(factor))
         for factor, column in levels.items()
     }
-    if len(names) == 1:
-        return _deviations(*names.popitem())
     # An interaction of four would be a difference of eight gaps, which nobody reads.
     orders = range(1, min(len(names), 3) + 1)
     effects = []
@@ -153,13 +185,19 @@ def crossed_effects(
     return effects
 
 
-def _deviations(factor: str, levels: Sequence[str]) -> list[Effect]:
-    """Return by how much each level differs from the mean of the others."""
+def level_effects(factor: str, levels: Sequence[str]) -> list[Effect]:
+    """Return the effects of one factor with their weights and no estimates: each level less the mean of the others.
+
+    Args:
+        factor: the name of the factor.
+        levels: the level of each row.
+    """
+    names = sorted({str(level) for level in levels})
+    share = -1 / max(len(names) - 1, 1)
     effects = []
-    for level in levels:
-        weights: dict[tuple[str, ...], float] = {
-            (name,): 1.0 if name == level else -1 / (len(levels) - 1) for name in levels
-        }
+    for level in names:
+        weights: dict[tuple[str, ...], float] = {(name,): share for name in names}
+        weights[level,] = 1.0
         pair = {factor: (level, THE_OTHERS)}
         effects.append(Effect(factor, f"{level} - {THE_OTHERS}", pair, weights, Estimate(math.nan)))
     return effects

@@ -121,9 +121,7 @@ def test_each_level_and_the_others():
     groups = ["a", "b", "c"] * 4
     scores = [1, 2, 3, 2, 2, 2, 0, 2, 4, 1, 2, 3]
     pairs = [number for number in range(4) for _ in range(3)]
-    result = crossed_factors.factorial(
-        scores, {"group": groups}, reference={"group": "a"}, pair_ids=pairs
-    )
+    result = crossed_factors.deviations(scores, "group", groups, pair_ids=pairs)
     values = {effect.title: effect.estimate.value for effect in result.effects}
     assert values == pytest.approx(
         {

@@ -268,6 +268,8 @@ def names(text, value):
 
 # Values that no card lists: the authors' categories, which social_distance passes on as they are, and packs.
 COLUMNS_OF_MANY_VALUES = {
+    ("hatecheck", "original_misses", "construct", 17),
+    ("hatecheck", "original_asked_misses", "construct", 17),
     ("social_distance", "original", "label", 39),
     ("social_distance", "sentiment_original", "label", 40),
     ("group_packs", "people", "group", 60),
