@@ -87,7 +87,14 @@ def factorial(
     """
     for factor, column in levels.items():
         known_ids(column, f"levels of {factor}")
-    return _estimate(scores, levels, crossed_effects(levels, reference), pair_ids, cluster_ids)
+    effects = crossed_effects(levels, reference)
+    cell_of_row = _cells_of_rows(levels)
+    if empty := {*effects[0].weights} - {*cell_of_row}:
+        factors = ", ".join(levels)
+        raise ValueError(
+            f"no row of {', '.join(min(empty))}, expected every combination of {factors}. Add its prompts."
+        )
+    return _estimate(scores, cell_of_row, effects, pair_ids, cluster_ids)
 
 
 def deviations(
@@ -112,24 +119,23 @@ def deviations(
     """
     known_ids(levels, f"levels of {factor}")
     effects = level_effects(factor, levels)
-    return _estimate(scores, {factor: levels}, effects, pair_ids, cluster_ids)
+    return _estimate(scores, _cells_of_rows({factor: levels}), effects, pair_ids, cluster_ids)
+
+
+def _cells_of_rows(levels: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:
+    """Return the levels of each row, in the order of the factors."""
+    return [tuple(map(str, row)) for row in zip(*levels.values(), strict=True)]
 
 
 def _estimate(
     scores: ArrayLike,
-    levels: Mapping[str, Sequence[str]],
+    cell_of_row: Sequence[tuple[str, ...]],
     effects: Sequence[Effect],
     pair_ids: Ids | None,
     cluster_ids: ClusterIds,
 ) -> Factorial:
-    """Estimate effects, and test by term whether any is not 0; ValueError where a cell has no row."""
+    """Estimate effects, and test by term whether any is not 0."""
     cells = list(effects[0].weights)
-    cell_of_row = [tuple(map(str, row)) for row in zip(*levels.values(), strict=True)]
-    if empty := set(cells) - set(cell_of_row):
-        factors = ", ".join(levels)
-        raise ValueError(
-            f"no row of {', '.join(min(empty))}, expected every combination of {factors}. Add its prompts."
-        )
     indexes = {cell: index for index, cell in enumerate(cells)}
     names = [", ".join(cell) for cell in cells]
     codes = np.array([indexes[cell] for cell in cell_of_row])
