@@ -10,7 +10,7 @@ from swapbias.runs.task import Skipped, Task
 from swapbias.studies import catalogue, load_study
 from swapbias.studies.own import reopen_study
 
-OWN_STUDY = "first_names"
+OWN_STUDY = "name_pairs"
 """Study of the demonstration that stands for a user's own prompts."""
 
 

@@ -79,7 +79,7 @@ def test_audit_without_model(default_run):
     assert verdicts == [
         ("gendered_stigma", "calibration", "Gap"),
         ("gendered_stigma", "calibration-unbiased", "No gap"),
-        ("first_names", "vader", "Undecided"),
+        ("name_pairs", "vader", "Undecided"),
     ]
     written = {
         str(path.relative_to(run.folder)) for path in run.folder.rglob("*") if path.is_file()
@@ -91,8 +91,8 @@ def test_audit_without_model(default_run):
         "report.html",
         "lexicon_coverage.csv",
         "items/gendered_stigma.parquet",
-        "items/first_names.parquet",
-        "studies/first_names/templates.csv",
+        "items/name_pairs.parquet",
+        "studies/name_pairs/templates.csv",
     } <= written
     assert not [path for path in written if "parts" in path or path.endswith(".tmp")]
 
