@@ -11,6 +11,7 @@ from swapbias.errors import UsageError
 from swapbias.measures import units
 from swapbias.models import base, lengths, loading, model_pins
 from swapbias.models.base import LoadOptions
+from swapbias.models.engine import layer_choice
 from swapbias.models.engine.encoder import Engine, twin
 from swapbias.models.engine.fastest_layers import with_fastest_layers
 from swapbias.models.formats import training_facts
@@ -40,7 +41,7 @@ class TransformersScorer(Scorer):
         options: LoadOptions | None = None,
         expected: Mapping[tuple[str, ...], paper_numbers.Published] | None = None,
     ) -> None:
-        self.model, layers = with_fastest_layers(model.eval())
+        self.model, layers = with_fastest_layers(model.eval(), model_id)
         self.tokenizer = tokenizer
         self.model_id = model_id
         self.expected = expected
@@ -49,7 +50,7 @@ class TransformersScorer(Scorer):
             self.engine = Engine(self.model, batch_size=self.batch_size)
         self.identity = {**identity, "kind": self.kind}
         if layers:
-            self.identity["linear_layers"] = layers
+            self.identity[layer_choice.KEY] = layers
 
     @classmethod
     def load(cls, model: str, options: LoadOptions, **settings: Any) -> Self:

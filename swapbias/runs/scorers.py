@@ -10,6 +10,7 @@ from swapbias.errors import UsageError
 from swapbias.files import as_json, file_sha256
 from swapbias.models import Scorer, loading, model_names, progress
 from swapbias.models.chat import KEY, AnsweringScorer, ChatOptions, gets_unnamed_key
+from swapbias.models.engine import layer_choice
 from swapbias.runs.judge import READINGS, answer_requests, with_judge
 from swapbias.runs.scored_task import ScoredTask
 from swapbias.runs.settings import Settings
@@ -39,6 +40,19 @@ def load_readers(
     Raises:
         UsageError: two models of one name, limits that are too low, or texts that must not be sent.
     """
+    with layer_choice.as_pinned(pinned):
+        return _load_readers(settings, tasks, say, bar, scorer, pinned)
+
+
+def _load_readers(
+    settings: Settings,
+    tasks: Sequence[Task],
+    say: progress.Say,
+    bar: progress.Bar,
+    scorer: Scorer | None,
+    pinned: Sequence[Mapping[str, Any]],
+) -> list[ScoredTask]:
+    """Return each task with its scorer, as ``load_readers``."""
     loaded: dict[tuple[str, str], Any] = {}
     if scorer is not None:
         audited = settings.model or ""

@@ -21,7 +21,7 @@ from swapbias.models.chat.log_odds import (
     option_of,
 )
 from swapbias.models.chat.template import ChatTemplate, opens_reasoning
-from swapbias.models.engine import generation
+from swapbias.models.engine import generation, layer_choice
 from swapbias.models.engine.fastest_layers import with_fastest_layers
 from swapbias.models.engine.loglikelihood import log_probs_within
 from swapbias.models.lengths import length_limit
@@ -74,7 +74,7 @@ class LocalChatScorer(AnsweringScorer):
                 f"{model_id} has no chat template: it continues texts and answers no questions. "
                 "Name a chat model, or audit it as a causal model, without --chat."
             )
-        self.model, layers = with_fastest_layers(model.eval())
+        self.model, layers = with_fastest_layers(model.eval(), model_id)
         self.tokenizer = tokenizer
         self.batch_size = batch_size
         # Tokens that answer for each option, by the options' texts and whether they have letters.
@@ -83,7 +83,7 @@ class LocalChatScorer(AnsweringScorer):
         self.limit = length_limit(tokenizer, model)
         if self.options.log_odds:
             self.chunk_rows = _CHUNK
-        computed_by = {"linear_layers": layers} if layers else {}
+        computed_by = {layer_choice.KEY: layers} if layers else {}
         self.identity: Mapping[str, Any] = {
             **identity,
             "kind": self.kind,

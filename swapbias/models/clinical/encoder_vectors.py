@@ -49,10 +49,11 @@ class ContextualVectors(Features):
             identity: added to what pins it down in the manifest.
             batch_size: most texts in one forward pass.
         """
+        from swapbias.models.engine import layer_choice
         from swapbias.models.engine.encoder import Engine
         from swapbias.models.engine.fastest_layers import with_fastest_layers
 
-        self.model, layers = with_fastest_layers(model.eval())
+        self.model, layers = with_fastest_layers(model.eval(), name)
         self.tokenizer = tokenizer
         self.name = name
         self._engine = Engine(self.model, batch_size=batch_size)
@@ -62,7 +63,7 @@ class ContextualVectors(Features):
         self.dimension = int(model.config.hidden_size)
         self.identity = {**(identity or {}), "kind": "contextual", "dimension": self.dimension}
         if layers:
-            self.identity["linear_layers"] = layers
+            self.identity[layer_choice.KEY] = layers
 
     @classmethod
     def load(cls, model: str, options: LoadOptions) -> Self:

@@ -7,13 +7,14 @@ import torch
 from torch import nn
 
 from swapbias.models.engine.encoder import twin
+from swapbias.models.engine.layer_choice import pinned_layers
 from swapbias.models.engine.linear_layers import ONEDNN, OneDnnLinear, speed_of_onednn
 
 _LEAST_WEIGHTS = 2**18  # of the largest layer; smaller ones gain nothing
 _PARTS_OF_MEMORY = 4  # the copied weights take at most one of these
 
 
-def with_fastest_layers(model: Any) -> tuple[Any, str]:
+def with_fastest_layers(model: Any, name: str = "") -> tuple[Any, str]:
     """Return a model to read with: its copy with layers of oneDNN where these are faster here, else the model itself.
 
     The copy shares all tensors with the model and has the weights of its linear layers once more. Float32 on the CPU
@@ -21,24 +22,30 @@ def with_fastest_layers(model: Any) -> tuple[Any, str]:
 
     Args:
         model: a model in eval mode; it stays as it is.
+        name: its name in manifests. A run that goes on or is repeated keeps what it began with.
 
     Returns:
         The model, and ``ONEDNN`` or blank.
     """
-    layers = {name: layer for name, layer in model.named_modules() if _can_copy(layer)}
+    layers = {path: layer for path, layer in model.named_modules() if _can_copy(layer)}
     largest = max(layers.values(), key=lambda layer: layer.weight.numel(), default=None)
     if largest is None or largest.weight.numel() < _LEAST_WEIGHTS:
         return model, ""
-    if not _fits_in_memory(layers.values()):
-        return model, ""
-    if speed_of_onednn(largest.in_features, largest.out_features) <= 1:
+    pinned = pinned_layers(name)
+    if pinned is None:
+        is_chosen = _fits_in_memory(layers.values()) and (
+            speed_of_onednn(largest.in_features, largest.out_features) > 1
+        )
+    else:
+        is_chosen = pinned == ONEDNN
+    if not is_chosen:
         return model, ""
     try:
         copied = twin(model)
     except ValueError:  # a model that cannot be copied is read as it is
         return model, ""
-    for name in layers:
-        copied.set_submodule(name, OneDnnLinear(copied.get_submodule(name)))
+    for path in layers:
+        copied.set_submodule(path, OneDnnLinear(copied.get_submodule(path)))
     return copied, ONEDNN
 
 

@@ -1,21 +1,26 @@
 """Linear layers by oneDNN: the same numbers, in a copy of the model, where they are faster."""
 
 import copy
+import json
 
 import pytest
 import torch
 from torch import nn
 from transformers import AutoModelForMaskedLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
+import swapbias
+from swapbias import runs
 from swapbias.models import LoadOptions, devices, load_scorer
 from swapbias.models.chat import ChatOptions
 from swapbias.models.chat.local import LocalChatScorer
 from swapbias.models.clinical.encoder_vectors import ContextualVectors
-from swapbias.models.engine import fastest_layers, linear_layers
+from swapbias.models.engine import fastest_layers, layer_choice, linear_layers
 from swapbias.models.engine.fastest_layers import with_fastest_layers
 from swapbias.models.engine.linear_layers import ONEDNN, OneDnnLinear
+from swapbias.runs.settings import Settings
 from swapbias.studies import as_prompts, config_rows
 from tests import tiny
+from tests.conftest import QUIET
 
 EQUAL = 1e-5
 needs_onednn = pytest.mark.skipif(
@@ -199,6 +204,41 @@ def test_models_that_stay(choose, monkeypatch):
     assert with_fastest_layers(exact) == (exact, "")
     monkeypatch.undo()
     assert with_fastest_layers(exact) == (exact, "")
+
+
+@needs_onednn
+def test_manifest_decides(tmp_path, choose):
+    """A run that is repeated computes as its manifest says, whatever is faster here."""
+    folder = tiny.save("roberta", tmp_path)
+    for speed, layers in ((2.0, ONEDNN), (1.0, None)):
+        choose(speed)
+        first = tmp_path / f"first-{layers}"
+        study = "gendered_stigma:rq1"
+        swapbias.audit(str(folder), study, limit=12, out=first, progress=False)
+        manifest = json.loads((first / "manifest.json").read_text())
+        assert [model.get("linear_layers") for model in manifest["models"]] == [layers]
+        choose(3.0 - speed)
+        settings = Settings.from_manifest(manifest["settings"])
+        run, _ = runs.start(
+            settings, tmp_path / f"again-{layers}", expected=manifest, cache=False, **QUIET
+        )
+        assert run.manifest()["models"] == manifest["models"]
+
+
+def test_manifest_of_several_models():
+    """Each model keeps its own choice, and features that of the entry that has them."""
+    entries = [
+        {"model_id": "wide", "linear_layers": ONEDNN},
+        {"model_id": "narrow"},
+        {"model_id": "classifier", "features": {"encoder": {"linear_layers": ONEDNN}}},
+    ]
+    assert layer_choice.pinned_layers("wide") is None
+    with layer_choice.as_pinned(entries):
+        assert layer_choice.pinned_layers("wide") == ONEDNN
+        assert layer_choice.pinned_layers("narrow") == ""
+        assert layer_choice.pinned_layers("encoder") == ONEDNN
+    with layer_choice.as_pinned(entries[1:2]):
+        assert layer_choice.pinned_layers("encoder") == ""
 
 
 @needs_onednn
