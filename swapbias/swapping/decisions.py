@@ -13,17 +13,18 @@ from swapbias.swapping.edits import Edits, add_possessives, join_alternatives, j
 from swapbias.swapping.folding import SPACE, Ints
 from swapbias.swapping.gendered import (
     ALWAYS,
+    DETERMINERS,
     KIN_TITLES,
-    POSSESSED,
     REPLACED,
     STAYS,
     is_pronoun,
     may_follow_alone,
+    may_stay,
     replacement_by_rules,
 )
 from swapbias.swapping.matches import Text
 from swapbias.swapping.neighbours import NEAR, WINDOW, last_word, may_be_english
-from swapbias.swapping.odd_neighbours import IS_ADDRESS_SIGN, is_odd_he, may_be_cell
+from swapbias.swapping.odd_neighbours import IS_ADDRESS_SIGN, is_odd_he, is_odd_son, may_be_cell
 from swapbias.swapping.possessives import SURE, by_words, in_context, log_odds_of_his
 from swapbias.swapping.rule_tables import word_list
 from swapbias.swapping.sex_columns import REACH, in_sex_column
@@ -39,7 +40,7 @@ _ARTICLE_CHARACTERS = 20
 _WORD_BEFORE = re.compile(rb"(?<![\w'\x80-\xff-])[A-Za-z]{1,17}\Z|[.,;:!?)]\Z")
 _WORD_AFTER = re.compile(rb" [A-Za-z]{1,17}(?![\w'\x80-\xff-])|[.,;:!?)](?!\w)")
 # Words after "His" or "Her" that make it a name: the bundle of His, the receptor HER2/neu.
-_NAME_FOLLOWERS = word_list("receptor_words") | word_list("name_followers") | {":"}
+_NAME_FOLLOWERS = word_list("receptor_words") | word_list("name_followers") | {":", ","}
 _IS_BLANK = np.isin(np.arange(256), list(b" \t\n\r\x0b\x0c"))
 _MOST_CACHED = 1 << 18  # decisions kept in memory
 # A choice is the index of a word among those that a term may become, or one of these negative numbers.
@@ -108,6 +109,7 @@ class Decider:
         self._is_kin = self._are_among(KIN_TITLES)
         self._is_title = self._are_among(_ABBREVIATED_TITLES)
         self._is_he = self._are_among({"he"})
+        self._is_son = self._are_among({"son"})
         # "oF" in "72y/oF": the letter for the gender is glued to "y/o". Elsewhere "of" is just the preposition.
         self._is_of = self._are_among({"of"})
         self._is_sex = self._are_among({"m", "f"})
@@ -290,6 +292,8 @@ class Decider:
         odd |= IS_ADDRESS_SIGN[following] & ~_IS_BLANK[signs[end + 1]]
         he = np.flatnonzero(self._is_he[term])
         odd[he] |= is_odd_he(text, he, is_capital[he])
+        son = np.flatnonzero(self._is_son[term])
+        odd[son] |= is_odd_son(text, son)
         return odd
 
     def _choices_in_context(self, text: Text, indices: Ints) -> Ints:
@@ -379,8 +383,8 @@ class Decider:
         term = self._terms[key.term]
         previous = last[0].decode().lower()
         following = first[0].decode().strip().lower()
-        is_word_before = previous[0].isalpha() and (len(previous) == 1 or not last[0].isupper())
-        if not key.is_lower and (is_word_before or following in _NAME_FOLLOWERS | {","}):
+        is_word_before = previous[0].isalpha() and (last[0].islower() or previous in DETERMINERS)
+        if not key.is_lower and (is_word_before or following in _NAME_FOLLOWERS):
             return _BY_CONTEXT  # "bundle of His", "the distal His"
         if previous == "or" or following in ("or", "and", "neu"):
             return _BY_CONTEXT
@@ -391,8 +395,7 @@ class Decider:
             return _pick(term, OBJECTS, odds > 0) if abs(odds) >= SURE else _UNSURE
         if self._context and term.choices in ALONE:
             # "his" before a noun is "her"; where it may stand alone ("a friend of his"), the context decides.
-            is_noun_next = following.isalpha() and not may_follow_alone(previous, following)
-            if is_noun_next and previous not in POSSESSED:
+            if following.isalpha() and not may_follow_alone(previous, following):
                 return _pick(term, ALONE, False)
             return _BY_CONTEXT
         return 0
@@ -427,8 +430,11 @@ def _pick(term: Term, form: Mapping[frozenset[str], str], chosen: bool) -> int:
 
 def _needs_context(term: Term, context: bool) -> tuple[bool, bool, bool]:
     """Return for each case whether the choice for a term depends on context: "MR" is no "Mr", and "MOM" no "mom"."""
-    always = context and (term.text in ALWAYS or term.choices in OBJECTS or term.choices in ALONE)
-    lower = always and term.text != "mom"
-    capital = lower and term.text not in _ABBREVIATED_TITLES - {"miss"}
-    upper = always or (context and term.text == "he")
-    return lower, capital, upper
+    has_choice = term.choices in OBJECTS or term.choices in ALONE
+    has_rules = term.text in ALWAYS
+    lower, capital, upper = (
+        context and (has_choice or (has_rules and may_stay(written)))
+        for written in (term.text, term.text.capitalize(), term.text.upper())
+    )
+    capital = capital and term.text not in _ABBREVIATED_TITLES - {"miss"}
+    return lower, capital, upper or (context and term.text == "he")

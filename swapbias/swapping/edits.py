@@ -90,7 +90,9 @@ def _apostrophe_at(buffer: bytes, start: int, end: int) -> bytes:
 
 def _is_plural(word: bytes) -> bool:
     low = word.lower()
-    return low.endswith(b"s") and not low.endswith((b"ss", b"his", b"hers", b"ms", b"mrs", b"miss"))
+    return low.endswith(b"s") and not low.endswith(
+        (b"ss", b"his", b"hers", b"ms", b"mrs", b"miss", b"sis")
+    )
 
 
 def join_alternatives(text: Text, edits: Edits) -> None:

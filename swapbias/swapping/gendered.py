@@ -25,8 +25,11 @@ _ENGLISH = word_list("closed_words") - _FOREIGN - {"a", "me", "no", "on", "so"}
 _SEX = re.compile("sex|gender", re.IGNORECASE)
 _ALONE_BEFORE = word_list("alone_before")
 _CONTRASTS = word_list("contrasts")
+_ALONE_BEHIND_VERB = word_list("alone_behind_verb")
 POSSESSED = word_list("before_possessed")
 """Words after which "his" stands alone: "it is his", "a friend of his"."""
+DETERMINERS = word_list("determiners")
+"""Words after which no pronoun stands: "the He scan"."""
 ADDRESS_SIGNS = tuple(".@_/-#=&?")
 """Signs beside a term that may make it part of an address."""
 KIN_TITLES = frozenset({"sister", "brother", "mother", "father"})
@@ -35,7 +38,7 @@ REPLACED = "yes"
 """Decision of a rule: the term is gendered."""
 STAYS = "no"
 """Decision of a rule: the term is not gendered."""
-ALWAYS = frozenset(rules_by_word("context_rules.csv")) - {"he"} - KIN_TITLES
+ALWAYS = frozenset(rules_by_word("context_rules.csv")) - {"he", "son"} - KIN_TITLES
 """Terms whose context is always checked; that of others only where a neighbour is odd."""
 
 
@@ -47,6 +50,16 @@ def _in_capitals(before: str, after: str) -> bool:
 
 def _opens_sentence(before: str) -> bool:
     return not before.strip() or before.rstrip()[-1:] in '.!?:"“'
+
+
+def _is_determined(before: str) -> bool:
+    """Tell whether an article, or one and an adjective, stands before a term: "the distal His" is no pronoun."""
+    words = before[-40:].split()[-2:]
+    if not words or before[-1:] != " " or not (words[-1].isascii() and words[-1].isalpha()):
+        return False
+    if words[-1].lower() in DETERMINERS:
+        return True
+    return words[-1].islower() and words[0].lower() in DETERMINERS
 
 
 def _is_nun(after: str) -> bool:
@@ -119,6 +132,7 @@ FACTS: Mapping[str, Callable[[str, str, str], bool]] = {
     "starts": lambda term, before, after: _opens_sentence(before),
     "nun": lambda term, before, after: _is_nun(after),
     "of": lambda term, before, after: last_word(before) == "of",
+    "determined": lambda term, before, after: _is_determined(before),
     "partner": lambda term, before, after: bool(partner(before, after)),  # "her/his"
     "possessed": lambda term, before, after: last_word(before) in POSSESSED,
     "after_name": lambda term, before, after: _is_after_name(before),
@@ -140,7 +154,7 @@ FACTS: Mapping[str, Callable[[str, str, str], bool]] = {
 # Facts of the term alone: rules for which they do not hold are left out before any text is looked at.
 _OF_TERM = {"lower", "upper", "title", "onto_slash"}
 # Facts that take less time than to look for patterns: they are asked first.
-_QUICK = {"year", "sex", "first", "digit", "after_number", "bracketed"}
+_QUICK = {"determined", "year", "sex", "first", "digit", "after_number", "bracketed"}
 
 
 @lru_cache(maxsize=1 << 12)
@@ -158,6 +172,18 @@ def _rules_of(term: str) -> Sequence[tuple[Any, ...]]:
         ]
         remaining.append((says, quick, slow, *patterns))
     return remaining
+
+
+def may_stay(term: str) -> bool:
+    """Tell whether a rule may say that a term as written is not gendered.
+
+    >>> may_stay("gentleman"), may_stay("Gentleman")
+    (False, True)
+
+    Args:
+        term: the term as written.
+    """
+    return bool(_rules_of(term))
 
 
 def replacement_by_rules(term: str, before: str, after: str) -> str:
@@ -216,6 +242,12 @@ def is_pronoun(before: str, after: str) -> bool:
         before: the text before the word.
         after: the text after it.
     """
+    if after[:1] == " " and after[1:2].isalpha():
+        following = first_word(after) or ""
+        previous = last_word(before)
+        is_joined = previous == "or" or following in ("or", "and")
+        if not is_joined and not may_follow_alone(previous, following):
+            return False
     return replacement_by_rules("his_alone", before, after) == REPLACED
 
 
@@ -228,5 +260,7 @@ def may_follow_alone(previous: str, word: str) -> bool:
     """
     if word in ("is", "was") or word in _ALONE_BEFORE:
         return True
-    is_contrast = previous in (",", ";") or previous in _CONTRASTS
+    if previous in POSSESSED:
+        return word in _ALONE_BEHIND_VERB or is_past(word)
+    is_contrast = previous in ("", ",", ";") or previous in _CONTRASTS
     return is_contrast and (is_past(word) or (word.endswith("s") and "v" in word_kind(word[:-1])))

@@ -128,11 +128,13 @@ class Matcher:
         self._keys = pa.array([key.ljust(_KEY, b"\0") for key in keys], pa.binary(_KEY))
         self._lengths = np.array([len(key) for key in keys], dtype=np.int64)
         self._term = np.array([words.get(key, -1) for key in keys], dtype=np.int64)
-        self._phrases = {index: phrases[key] for index, key in enumerate(keys) if key in phrases}
+        self._phrases = {
+            index: _phrases_of_key(phrases[key]) for index, key in enumerate(keys) if key in phrases
+        }
         # By key and each of the three signs after it.
         self._opens_phrase = np.zeros((3, len(keys), 256), dtype=bool)
         for index, phrases_of_key in self._phrases.items():
-            for phrase in phrases_of_key:
+            for phrase in phrases_of_key.phrases:
                 for opens, following in zip(self._opens_phrase, phrase.following, strict=True):
                     opens[index, list(following)] = True
         # Tells most words from every term at one glance.
@@ -213,9 +215,12 @@ class Matcher:
             indices = indices[opens[key[indices], signs[after[indices] + distance]]]
         for index in indices.tolist():
             start = int(matches.start[index])
+            phrases_of_key = self._phrases[int(key[index])]
+            if not phrases_of_key.any_of.match(buffer, start):
+                continue
             row = int(np.searchsorted(offsets, start, side="right"))
             bounds = int(offsets[row - 1]), int(offsets[row])
-            longest = _longest_phrase(self._phrases[int(key[index])], buffer, start, bounds)
+            longest = _longest_phrase(phrases_of_key.phrases, buffer, start, bounds)
             if longest is None:
                 continue
             if not phrases or longest[0] >= phrases[-1][1]:  # of phrases that overlap the earlier
@@ -254,6 +259,8 @@ class _Phrase:
     """Bytes before the first word."""
     pattern: re.Pattern[bytes]
     """Matches the term in any case."""
+    rest: bytes
+    """The pattern from the first word on."""
     number: int
     """Of the term."""
     is_initial: bool
@@ -294,10 +301,28 @@ def _phrase_of(spelling: bytes, number: int) -> tuple[bytes, _Phrase]:
     word = letters.split()[0]
     lead = len(letters) - len(letters.lstrip())
     after = spelling[lead + len(word) :] if len(word) <= _KEY else b""
-    words = map(re.escape, spelling.split(b" "))
-    pattern = re.compile(rb"\s+".join(words), re.IGNORECASE)
+    whole, rest = (
+        rb"\s+".join(map(re.escape, text.split(b" "))) for text in (spelling, spelling[lead:])
+    )
+    pattern = re.compile(whole, re.IGNORECASE)
     is_initial = len(word) == 1 and not lead
-    return word[:_KEY], _Phrase(lead, pattern, number, is_initial, _following(after))
+    return word[:_KEY], _Phrase(lead, pattern, rest, number, is_initial, _following(after))
+
+
+@dataclass(frozen=True, slots=True)
+class _PhrasesOfKey:
+    """Terms with the same first word."""
+
+    phrases: Sequence[_Phrase]
+    """The terms."""
+    any_of: re.Pattern[bytes]
+    """Matches where one of them may stand, from the first word on: most places are told at one glance."""
+
+
+def _phrases_of_key(phrases: Sequence[_Phrase]) -> _PhrasesOfKey:
+    """Return phrases with one pattern for all."""
+    texts = {phrase.rest for phrase in phrases}
+    return _PhrasesOfKey(phrases, re.compile(b"|".join(sorted(texts)), re.IGNORECASE))
 
 
 def _longest_phrase(

@@ -12,6 +12,7 @@ NEAR = 60
 """Characters of them that tell most."""
 _WRAPPED = 50  # characters: a shorter line before one that begins with a capital is no wrapped line
 _CLOSED = word_list("closed_words")
+_SOMEBODY = word_list("somebody") | word_list("clinicians") | {"ob", "gyn", "ent"}
 _ENGLISH_ENDINGS = ("ed", "ing", "s", "'d", "’d")  # of verbs, which no list has
 # Verbs that take a person and a thing ("gave her solace"), and verbs that take a person who does something
 # ("helped her show"): after them a noun or a verb is no sign of "his".
@@ -181,12 +182,16 @@ def line_ends(before: str, after: str) -> bool:
     if after[:1] == " " and after[1:2].isalpha():  # most words: the patterns take longer
         return False
     if pattern("cell_ends").match(after):
-        return True
+        # "in her", a blank line, "kitchen": a page ended.
+        goes_on = after.lstrip()[:1].islower() and not after[:1].strip("\r\n")
+        return not goes_on or last_word(before) not in word_list("before_possessive")
     following = pattern("next_line").match(after)
     if not following:
         return False
     word = following[1]
     if word in ("A", "I") or (len(word) > 1 and word.istitle() and is_common(word.lower())):
         return True
+    if word.isupper() and word.lower().partition("/")[0] in _SOMEBODY:
+        return False  # "told by her PCP"
     line = before.rpartition("\n")[2]
     return len(line) < _WRAPPED and last_word(before) not in word_list("before_possessive")

@@ -17,6 +17,13 @@ _ENDS_CELL = np.isin(np.arange(256), list(b"|,;\t\n\r\"'"))
 _IS_LETTER = np.array([chr(byte).isalpha() and byte < 128 for byte in range(256)])
 
 
+def _ends(words: frozenset[str]) -> NDArray[np.uint64]:
+    """Return the last three letters of words with a blank behind them, packed as ``_packed`` packs starts."""
+    return np.array(
+        [int.from_bytes(f"{word} ".encode(), "little") for word in sorted(words)], np.uint64
+    )
+
+
 def _packed(words: frozenset[str], length: int) -> NDArray[np.uint64]:
     """Return the first bytes of words behind a blank, each packed in a number: compared with the text at once."""
     starts = [f" {word} ".encode()[:length] for word in sorted(words)]
@@ -25,8 +32,15 @@ def _packed(words: frozenset[str], length: int) -> NDArray[np.uint64]:
 
 # The first bytes of words after which "He" is helium, or "he" Spanish, and short words before it.
 _HELIUM = _packed(word_list("helium_words"), 4)
+_BEFORE_SON = _ends(word_list("before_english_son"))
 _SPANISH_BEFORE = _packed(word_list("before_spanish_he"), 4)
 _SPANISH = _packed(word_list("participles_after_he"), 6)
+
+
+def _among(packed: NDArray[np.uint64], words: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Tell which packed bytes are among those of a few words, (n,): faster than ``np.isin``."""
+    among: NDArray[np.bool_] = (packed[:, None] == words).any(axis=1)
+    return among
 
 
 def is_odd_he(text: Text, indices: Ints, is_capital: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -43,17 +57,29 @@ def is_odd_he(text: Text, indices: Ints, is_capital: NDArray[np.bool_]) -> NDArr
     previous = signs[start - 1]
     following = signs[end]
     before = np.where(previous == SPACE, signs[start - 2], previous)
-    behind = eights(text.buffer)[end]
+    words = eights(text.buffer)
+    behind = words[end]
     is_last = end == text.offsets[text.rows[indices] + 1]
     odd: NDArray[np.bool_] = (before == ord("/")) | (previous == ord(")"))
-    odd |= is_capital & np.isin(behind & MASKS[4], _HELIUM)
+    odd |= is_capital & _among(behind & MASKS[4], _HELIUM)
     # "the He scan", "he" of another language behind a short word: "me he caído".
     odd |= is_capital & (previous == SPACE) & _IS_LETTER[before]
-    odd |= np.isin(eights(text.buffer)[start - 4] & MASKS[4], _SPANISH_BEFORE)
-    odd |= np.isin(behind & MASKS[6], _SPANISH)
+    odd |= _among(words[start - 4] & MASKS[4], _SPANISH_BEFORE)
+    odd |= _among(behind & MASKS[6], _SPANISH)
     odd |= _IS_LIST_SIGN[before] & (_IS_LIST_SIGN[following] | is_last)
     odd |= (previous == ord("-")) | (following == ord("-")) | (following == ord("_"))
     return odd
+
+
+def is_odd_son(text: Text, indices: Ints) -> NDArray[np.bool_]:
+    """Tell which "son" may be a word of another language: no English word such as "his" stands before it.
+
+    Args:
+        text: the rows and their terms.
+        indices: the matches that are "son", (n,).
+    """
+    before = eights(text.buffer)[text.matches.start[indices] - 4]
+    return ~_among(before & MASKS[4], _BEFORE_SON)
 
 
 def may_be_cell(text: Text, indices: Ints) -> NDArray[np.bool_]:

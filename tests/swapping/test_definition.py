@@ -67,7 +67,7 @@ def cased(term, written, target):
 
 def is_plural(word):
     low = word.lower()
-    return low.endswith("s") and not low.endswith(("ss", "his", "hers", "ms", "mrs", "miss"))
+    return low.endswith("s") and not low.endswith(("ss", "his", "hers", "ms", "mrs", "miss", "sis"))
 
 
 def possessive(written, word, rest):

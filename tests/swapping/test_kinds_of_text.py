@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from swapbias.swapping.rule_tables import DEMOGRAPHIC, GLUED
 from swapbias.swapping.swapper import Swapper
 from tests.conftest import ROOT
 from tests.tables import rows_of
@@ -14,8 +15,6 @@ from tests.tables import rows_of
 CASES = ROOT.parent / "shared" / "cases" / "swaps" / "cases.json"
 LEXICON = ROOT / "datasets_src" / "gender_lexicon"
 LEAST = 0.95  # of each kind
-# Kinds of judged texts that are not mended yet.
-OPEN = ("neutral-titles", "newborn", "quote")
 # Gendered nouns that stay, and why.
 UNSWAPPED = {
     "guys": "said to anybody: you guys",
@@ -30,6 +29,34 @@ UNSWAPPED = {
     "monk": "a surname and a state of life, not a word for men",
     "nun": "beside monk",
 }
+# Terms without a plural in the table, and why.
+NO_PLURAL = {
+    **dict.fromkeys(("him", "his", "himself", "herself"), "pronouns"),
+    **dict.fromkeys(
+        ("miss", "ms", "sir", "madam", "ma'am"), "said to one person, or before one name"
+    ),
+    **dict.fromkeys(("fatherhood", "motherhood", "brotherhood", "sisterhood"), "states of life"),
+    **dict.fromkeys(("manhood", "womanhood", "boyhood", "girlhood"), "states of life"),
+    **dict.fromkeys(("gpa", "gma", "gramps", "mam"), "one of a family"),
+    **dict.fromkeys(("fil", "mil", "bil", "sil"), "letters; mil and bil are units as well"),
+    **dict.fromkeys(("bf/gf", "gf/bf", "bfs", "bb", "bg"), "letters for persons"),
+    **dict.fromkeys(("f2m", "m2f", "f-to-m", "m-to-f"), "said of one person"),
+    **dict.fromkeys(("guy", "gal"), "guys is said to anybody"),
+    "sis": "sisters is its plural",
+}
+
+
+def plural_of(noun):
+    """The regular plural of a noun."""
+    for ending, of_several in (("man", "men"), ("wife", "wives"), ("hero", "heroes")):
+        if noun.endswith(ending):
+            return noun.removesuffix(ending) + of_several
+    if noun.endswith(("s", "x", "ch", "sh")):
+        return f"{noun}es"
+    ends_in_y = noun.endswith("y") and noun[-2] not in "aeiou"
+    return f"{noun[:-1]}ies" if ends_in_y else f"{noun}s"
+
+
 KINDS = defaultdict(list)
 for sentence in rows_of(Path(__file__).parent / "kinds.csv"):
     KINDS[sentence["kind"]].append(sentence)
@@ -63,12 +90,20 @@ def test_judged_texts():
     for case in json.loads(CASES.read_text(encoding="utf-8")):
         right[case["kind"]].append(swapped(case) in case["right"])
     shares = {kind: sum(answers) / len(answers) for kind, answers in right.items()}
-    assert {
-        kind: share for kind, share in shares.items() if share < LEAST and not kind.startswith(OPEN)
-    } == {}
+    assert {kind: share for kind, share in shares.items() if share < LEAST} == {}
 
 
 def test_nouns_without_a_swap():
     """Each gendered noun has a swap, or stands in the list of those that stay with a reason."""
     nouns = {row["word"].rstrip(".") for row in rows_of(LEXICON / "nouns.csv")}
     assert nouns - swapper_of("resolved", "everyone").table.terms.keys() == UNSWAPPED.keys()
+
+
+def test_each_noun_has_its_plural():
+    """The plural of each term is a term too, or the term stands in the list of those without, with a reason."""
+    terms = swapper_of("resolved", "everyone").table.terms.keys() - DEMOGRAPHIC - GLUED
+    plurals = {plural_of(term) for term in terms}
+    without = {term for term in terms if plural_of(term) not in terms and term not in plurals}
+    assert without == NO_PLURAL.keys()
+    assert plural_of("housewife") == "housewives"
+    assert plural_of("lady") == "ladies"

@@ -32,6 +32,8 @@ NUMBERS = (
 """Names of the numbers that tell how sure a decision is."""
 DOUBTFUL = 0.2
 """A word whose decision is wrong by a larger chance is doubtful."""
+UNKNOWABLE = 0.25
+"""The least chance that a word is decided wrong which a form shows beside that of the other gender: "Male Female"."""
 _WAY_NAME = {way: name for name, way in WAYS.items()}
 # Log-odds: a larger margin counts as this; a pronoun with a smaller one is unsure.
 _SUREST = 8.0
@@ -79,6 +81,8 @@ class Evidence(NamedTuple):
     """The log-odds of a scored word that it is somebody else's, (n,); NaN of the others."""
     persons_near: Ints
     """Persons shortly before each word, (n,)."""
+    least: NDArray[np.float64]
+    """The least chance that each decision is wrong, 0 to 1, (n,)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +124,7 @@ class Decisions:
         by_number = np.array([weights.get(name, 0.0) for name in NUMBERS])
         odds = by_case[index] + weights["bias"]
         odds = odds + numbers @ by_number
-        wrong = np.where(block.kept, _logistic(odds), 0.0)
+        wrong = np.where(block.kept, np.maximum(_logistic(odds), evidence.least), 0.0)
         expected = log_expected_wrong(wrong, rows, size)
         doubt = _logistic(weights["note"] + weights["expected"] * expected)
         doubtful = np.bincount(rows[wrong > DOUBTFUL], minlength=size).astype(np.int32)

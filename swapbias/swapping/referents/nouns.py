@@ -83,10 +83,22 @@ FACTS: Mapping[str, Callable[[Noun], bool]] = {
     "led": _follows_somebody,
     # No other name of the patient was read.
     "first": lambda noun: not noun.patient.surname or not noun.surname,
+    "correspondent": lambda noun: bool(byte_pattern("letter_to_patient").match(noun.patient.head)),
     "namesake": _is_namesake,
     "stranger": _is_stranger,
 }
 """Facts about a noun by their names in rules."""
+
+
+# Facts that take less time than to look for patterns: they are asked first.
+_QUICK: Mapping[str, Callable[[bytes], bool]] = {
+    "labelled": lambda before: before.rstrip()[-1:] in (b":", b"(", b",", b"-"),
+    "said": lambda before: before.rstrip().endswith((b"is", b"was", b" a", b" an")),
+    "quoted": lambda before: b'"' in before,
+    "headed": lambda before: b"ex" in before[-16:].lower() or b"ender" in before[-16:].lower(),
+    "slash": lambda before: b"/" in before[-4:],
+    "marked": lambda before: before.rstrip(b" \t,;|")[-1:] in (b"]", b")", b"_", b"x", b"X"),
+}
 
 
 @cache
@@ -104,8 +116,9 @@ def _rules_for(
     remaining = []
     for says, when, *patterns in rules("person_rules.csv", _KIND_NAME[kind], of_bytes=True):
         if all(facts_of_word.get(fact, holds) == holds for fact, holds in when):
-            facts = [(FACTS[fact], holds) for fact, holds in when if fact not in facts_of_word]
-            remaining.append((OWNERS.index(says), facts, *patterns))
+            quick = [_QUICK[fact] for fact, _ in when if fact in _QUICK]
+            facts = [(FACTS[fact], holds) for fact, holds in when if fact in FACTS]
+            remaining.append((OWNERS.index(says), quick, facts, *patterns))
     return remaining
 
 
@@ -131,7 +144,9 @@ def _first_owner(kind: int, noun: Noun) -> int:
     """Return what the first rule that fits says; facts are looked at last, as they take longest."""
     patient = noun.patient
     remaining = _rules_for(kind, noun.text, noun.side == patient.side, patient.side == 1)
-    for owner, facts, match_after, search_before, search_unless in remaining:
+    for owner, quick, facts, match_after, search_before, search_unless in remaining:
+        if quick and not all(holds(noun.before) for holds in quick):
+            continue
         if match_after and not match_after(noun.after):
             continue
         if search_before and not search_before(noun.before):

@@ -11,7 +11,14 @@ from swapbias.errors import UsageError
 from swapbias.swapping.folding import Bytes, Ints
 from swapbias.swapping.matches import Matches
 from swapbias.swapping.referents.block import Block
-from swapbias.swapping.referents.doubt import ALONE, NO_PATIENT, SCORED, Decisions, Evidence
+from swapbias.swapping.referents.doubt import (
+    ALONE,
+    NO_PATIENT,
+    SCORED,
+    UNKNOWABLE,
+    Decisions,
+    Evidence,
+)
 from swapbias.swapping.referents.mentions import Mention, Mentions
 from swapbias.swapping.referents.nouns import Noun, Patient, is_demographic, owner_of_noun
 from swapbias.swapping.referents.pronouns import (
@@ -21,6 +28,7 @@ from swapbias.swapping.referents.pronouns import (
     role_of,
     split_words,
 )
+from swapbias.swapping.referents.settled import Place, settled_owner
 from swapbias.swapping.referents.words import (
     CHILD,
     KIN,
@@ -49,6 +57,7 @@ _REACH = 260  # bytes before a pronoun in which the person it means is looked fo
 _AHEAD = 72  # bytes after it that say what it does
 _FAR = 600  # bytes before a pronoun of the other gender in which its person is looked for
 _STOP = re.compile(rb"\.[ \n](?<![DdMm][Rr]..)", re.DOTALL)
+_OPENS_QUOTATION = "“".encode()[-1]
 _MOST_STOPS = 2  # between a person and a pronoun: a sentence and an abbreviation
 _OWN_PERSON_VOTES = 3  # of a pronoun before a person, "his sister", for the patient's gender
 
@@ -125,7 +134,9 @@ class Persons:
         way_of_pronoun = np.where(side == patient, way_of_pronoun, PRONOUN)
         ways = np.where(is_pronoun, way_of_pronoun, kind)
         ways = np.where(patient < 0, NO_PATIENT, ways)
-        return Decisions.weigh(block, Evidence(owners, sides, ways, odds, persons_near))
+        # A form that shows both stays, whichever is marked.
+        least = np.where((owners == OF_BOTH) & ~is_pronoun, UNKNOWABLE, 0.0)
+        return Decisions.weigh(block, Evidence(owners, sides, ways, odds, persons_near, least))
 
     def _read_patients(self, block: Block, kind: Ints, side: Ints, patient_sides: Ints) -> Ints:
         """Return the side of each row's patient where it is not given.
@@ -213,7 +224,8 @@ class Persons:
             The log-odds of each word that it is somebody else's, (n,); NaN where nobody was named.
         """
         odds = np.full(len(owners), np.nan)
-        indices = np.flatnonzero(_is_doubtful(block, of_patient, last))
+        quoted = _is_quoted(block, of_patient)
+        indices = np.flatnonzero(_is_doubtful(block, of_patient, last) | quoted)
         if not len(indices):
             return odds
         matches = block.matches
@@ -238,12 +250,21 @@ class Persons:
             if is_of_both(pronoun_side, before, after):
                 owners[index] = OF_BOTH
                 continue
-            settled = _settled_owner(before, after)
+            persons = mentions.between(low, start, pronoun_side, strange[pronoun_side])
+            place = Place(
+                pronoun_side,
+                before,
+                after,
+                block.head(row),
+                persons,
+                quoted[index],
+                not number or means_patient[number - 1],
+            )
+            settled = settled_owner(place)
             if settled is not None:
                 owners[index] = settled
                 means_patient[number] = settled == OF_PATIENT
                 continue
-            persons = mentions.between(low, start, pronoun_side, strange[pronoun_side])
             referents = _possible_referents(block, row, persons, before, low)
             if referents is None:
                 continue
@@ -279,27 +300,11 @@ class Persons:
         return self._owner_of_kind.get(person.kind, OF_OTHER)
 
 
-def _settled_owner(before: bytes, after: bytes) -> int | None:
-    """Return whose a pronoun is by its form alone: declared pronouns of another person, a relative's report.
-
-    "Dr. Kim (she/her)" and "Mom reports she's had a fever"; None where the form does not tell.
-    """
-    if byte_pattern("declared_after").match(after) and byte_pattern("declared_other").search(
-        before
-    ):
-        return OF_OTHER
-    if byte_pattern("reported_after").match(after) and byte_pattern("reported_before").search(
-        before
-    ):
-        return OF_PATIENT
-    return None
-
-
 def _without_addressees(block: Block, indices: Ints) -> Ints:
     """Return titles without those of the people to whom a letter is addressed, where its row has others."""
     addressed = byte_pattern("addressed")
     is_other = np.array(
-        [not addressed.search(before) for *_, before, _ in block.around(indices, 16, 0)], dtype=bool
+        [not addressed.search(before) for *_, before, _ in block.around(indices, 40, 0)], dtype=bool
     )
     has_other = np.isin(block.rows[indices], block.rows[indices[is_other]])
     return indices[is_other | ~has_other]
@@ -316,6 +321,16 @@ def _is_doubtful(block: Block, of_patient: NDArray[np.bool_], last: Ints) -> NDA
     is_near = [len(_STOP.findall(block.buffer, start, end)) <= _MOST_STOPS for start, end in bounds]
     doubtful[after_person] |= np.array(is_near, dtype=bool)
     return doubtful
+
+
+def _is_quoted(block: Block, of_patient: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Tell which pronouns of the patient's gender may stand within quotation marks."""
+    signs = block.signs
+    marks = np.flatnonzero((signs == ord('"')) | (signs == _OPENS_QUOTATION))
+    start = block.matches.start
+    last = np.append(-_REACH, marks)[np.searchsorted(marks, start)]
+    quoted: NDArray[np.bool_] = of_patient & (start - last < _REACH)
+    return quoted
 
 
 def _is_beside_or(signs: Bytes, matches: Matches) -> NDArray[np.bool_]:
