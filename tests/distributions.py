@@ -1,10 +1,34 @@
 """Tiny installed distributions with entry points, and commands of a fresh process that has them."""
 
+import json
 import os
 import subprocess
 import sys
+import tempfile
+from functools import cache
+from pathlib import Path
 
 from tests.conftest import ROOT
+
+# Imports the libraries, nothing of swapbias, and makes each command a process of its own: most of the time of a fresh
+# one goes into these imports.
+STARTER = """
+import json, os, runpy, sys
+import datasets, jinja2, pandas, pydantic, rich, typer, yaml
+for line in sys.stdin:
+    job = json.loads(line)
+    if process := os.fork():
+        print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)
+        continue
+    for number, name in enumerate((os.devnull, job["stdout"], job["stderr"])):
+        os.dup2(os.open(name, os.O_RDWR | os.O_CREAT, 0o600), number)
+    os.environ.clear()
+    os.environ.update(job["environment"])
+    sys.path[1:1] = job["folders"]
+    sys.argv = ["swapbias", *job["arguments"]]
+    runpy.run_module("swapbias", run_name="__main__", alter_sys=True)
+    sys.exit()
+"""
 
 
 def install(folder, name, points, files):
@@ -36,16 +60,47 @@ def run(code, *folders, arguments=(), **environment):
 
 def swapbias(*arguments, folders=(), **environment):
     """Run a command in a fresh process with these folders on its path."""
-    return _done([sys.executable, "-m", "swapbias", *map(str, arguments)], folders, environment)
+    if environment:  # libraries read some of it when they are imported
+        return _done([sys.executable, "-m", "swapbias", *map(str, arguments)], folders, environment)
+    with tempfile.TemporaryDirectory() as name:
+        files = {stream: str(Path(name) / stream) for stream in ("stdout", "stderr")}
+        job = {
+            **files,
+            "environment": _environment(folders),
+            "folders": [str(folder) for folder in folders],
+            "arguments": [str(argument) for argument in arguments],
+        }
+        starter = _starter()
+        starter.stdin.write(json.dumps(job) + "\n")
+        starter.stdin.flush()
+        code = int(starter.stdout.readline())
+        streams = {stream: Path(path).read_text() for stream, path in files.items()}
+    return subprocess.CompletedProcess(job["arguments"], code, **streams)
+
+
+@cache
+def _starter():
+    """The process that starts commands; it ends with this one, which closes its input."""
+    return subprocess.Popen(
+        [sys.executable, "-c", STARTER],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _environment(folders, **changed):
+    path = os.pathsep.join(map(str, folders))
+    return {**os.environ, "PYTHONPATH": path, "COLUMNS": "160", **changed}
 
 
 def _done(command, folders, environment):
-    settings = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(map(str, folders)),
-        "COLUMNS": "160",
-        **environment,
-    }
     return subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, env=settings
+        command,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=_environment(folders, **environment),
     )
