@@ -17,7 +17,7 @@ from swapbias.runs.settings import Settings, option_classes
 
 PLACEHOLDERS = {
     "MODEL": "the audited model", "RUN": "the folder of this run", "URL": "the address of the service",
-    "NOTES": "the notes", "CHECKLIST": "their checklist",
+    "NOTES": "the notes", "CHECKLIST": "their checklist", "PLACE": "the folder that contains it",
 }  # fmt: skip
 # Places of notes: their names may tell of patients.
 _PRIVATE = {"data": "NOTES", "checklist": "CHECKLIST"}
@@ -25,6 +25,7 @@ _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f`\u2028\u2029\u202a-\u202e\u2066-\
 _PATH = re.compile(r"[/\\~.]|[A-Za-z]:[/\\]")  # how a path of a machine begins
 _AUDITED = "model"  # stands for the option that names the audited model
 _ADDRESSES = ("base_url", "own_address")
+_PLACED = "placed"  # the key of a manifest with the names of what was given by a path, which has no path in public
 
 
 def repeat_command(manifest: Mapping[str, Any], *, page: str = "", revision: str = "") -> str:
@@ -44,6 +45,33 @@ def repeat_command(manifest: Mapping[str, Any], *, page: str = "", revision: str
             ["swapbias", "reproduce", *manifest["settings"]["studies"], "--out", "FOLDER"]
         )
     return shlex.join(["swapbias", "audit", *_words(manifest, _Places(manifest, page, revision))])
+
+
+def placed_names(saved: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the entry of a manifest that tells names of folders and files from those of the Hub.
+
+    Args:
+        saved: settings of a manifest.
+
+    Returns:
+        the last parts of models and files outside of the working folder; no entry where there are none.
+    """
+    values = [saved.get("model")]
+    for options in option_classes():
+        of_kind = saved.get(options.key) or {}
+        values += [
+            of_kind.get(setting.name)
+            for setting in options.settings()
+            if setting.use.place and setting.option not in _PRIVATE
+        ]
+    paths = [value for value in values if isinstance(value, str) and _PATH.match(value)]
+    names = sorted({_last_part(path) for path in paths if not _is_in_working_folder(path)})
+    return {_PLACED: names} if names else {}
+
+
+def _is_in_working_folder(path: str) -> bool:
+    """Return whether the last part of a path is enough where the command is run."""
+    return is_there(path) and Path(path).resolve().parent == Path.cwd().resolve()
 
 
 def without_speed(saved: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,6 +105,7 @@ class _Places:
     def __init__(self, manifest: Mapping[str, Any], page: str, revision: str) -> None:
         self.pins: Sequence[Mapping[str, Any]] = manifest.get("models", ())
         self.in_memory = bool(manifest.get("in_memory"))
+        self.placed: Sequence[str] = manifest.get(_PLACED, ())
         self.page = f"{page}@{revision}" if page and revision else page
         self.adapted: Mapping[str, Any] = next((pin for pin in self.pins if pin.get("adapter")), {})
         self.encoders = {
@@ -98,7 +127,9 @@ class _Places:
         if option in _PRIVATE:
             return _PRIVATE[option]
         name = _last_part(value) if _PATH.match(value) else model_names.as_pinned(value, self.pins)
-        return self.page if self.page and self._is_of_page(name, option) else name
+        if self.page and self._is_of_page(name, option):
+            return self.page
+        return f"PLACE/{name}" if name in self.placed else name
 
     def _is_of_page(self, name: str, option: str) -> bool:
         """Return whether a name stands for the model that has the page."""

@@ -10,6 +10,7 @@ from typing import Any
 from swapbias import __version__, studies
 from swapbias.errors import library_versions
 from swapbias.files import file_sha256
+from swapbias.runs.command import placed_names
 from swapbias.runs.settings import Settings
 from swapbias.runs.task import Skipped, Task
 from swapbias.studies import own_studies, tables
@@ -38,6 +39,7 @@ def plan_manifest(
         "skipped": [asdict(entry) for entry in skipped],
         "credentialed": any(task.credentialed for task in tasks),
     }
+    manifest |= placed_names(manifest["settings"])
     repeats = repeat_notes(tasks)
     if repeats:
         manifest["repeats"] = repeats

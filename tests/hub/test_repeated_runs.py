@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 import zlib
+from pathlib import Path
 
 import pytest
 from transformers import AutoTokenizer
@@ -47,6 +48,8 @@ def server_folder(tmp_path_factory):
     tiny.save_classifier(folder / "raw", ["x"])
     size = json.loads((folder / "bert/config.json").read_text())["vocab_size"]
     adapters.save_adapter(folder / "lora", "bert", size=size)
+    for name in ("bert", "chat", "lora"):
+        shutil.copytree(folder / name, folder / "elsewhere" / name)
     (folder / "my prompts.csv").write_text(ROWS)
     (folder / "words.csv").write_text("word,group\nhe,men\nshe,women\n")
     new_study(folder / "at work")
@@ -143,6 +146,15 @@ KINDS = {
     "log-odds": ("--chat", "chat", *VIGNETTES[:4], "-M", "scoring=log-odds"),
     "adapter": ("bert", "-M", "adapter=lora", "--study", "gendered_stigma:rq1", *SMALL),
     "adapter alone": ("lora", "--study", "gendered_stigma:rq1", *SMALL),
+    "by paths": (
+        "PLACE/bert",
+        "-M",
+        "adapter=PLACE/lora",
+        "--study",
+        "gendered_stigma:rq1",
+        *SMALL,
+    ),
+    "chat by its path": ("--chat", "PLACE/chat", *VIGNETTES[:4], "-M", "scoring=log-odds"),
     "notes": (
         "--study",
         "phenotype_fairness:phenotyping",
@@ -179,7 +191,7 @@ def audited(workdir, url, audits_by_kind, tmp_path_factory):
     def copy_of(kind):
         if kind not in audits_by_kind:
             folder = tmp_path_factory.mktemp("audited")
-            words = [word.replace("URL", url) for word in KINDS[kind]]
+            words = [filled(word, url) for word in KINDS[kind]]
             assert command("audit", *words, "--no-cache", "--out", folder / "run") == 0
             audits_by_kind[kind] = shutil.move(folder / "run", folder / "moved")
             assert str(folder) not in page_command(audits_by_kind[kind])
@@ -203,14 +215,19 @@ def card_command(card):
     return set(re.findall(r"^swapbias audit .*$", card, re.MULTILINE))
 
 
+def filled(word, url):
+    """A word of a command in which placeholders are what they stand for."""
+    return word.replace("URL", url).replace("PLACE/", f"{Path.cwd()}/elsewhere/")
+
+
 def repeat(line, url, run, out):
-    words = [word.replace("URL", url).replace("RUN/", f"{run}/") for word in shlex.split(line)]
+    words = [filled(word, url).replace("RUN/", f"{run}/") for word in shlex.split(line)]
     assert command(*words[1:], "--out", out) == 0
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_printed_commands_repeat_findings(hub, workdir, audited, url, kind):
-    """The command on the page and on the card gives the same findings."""
+    """The command on the page, also of a run that was shared and pulled, and on the card gives the same findings."""
     run = audited(kind)
     again = workdir / "again"
     line = page_command(run)
@@ -221,10 +238,9 @@ def test_printed_commands_repeat_findings(hub, workdir, audited, url, kind):
         assert command("share", run, "--results", "alice/audits") == 0
         files = hub.files("dataset", "alice/audits")
         assert card_command(files["README.md"].decode()) == {line}
-        (name,) = (name for name in files if name.endswith("report.html"))
-        (workdir / "shared").mkdir()
-        (workdir / "shared/report.html").write_bytes(files[name])
-        assert page_command(workdir / "shared") == line
+        assert command("pull", "results", "alice/audits", "--out", workdir / "pulled") == 0
+        (pulled,) = (workdir / "pulled/alice/audits/runs").iterdir()
+        assert page_command(pulled) == line
     repeat(line, url, run, again)
     assert findings(again) == findings(run)
     assert page_command(again).replace("RUN/studies", "") == line.replace("RUN/studies", "")

@@ -10,7 +10,12 @@ from swapbias.models import LoadOptions
 from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
 from swapbias.privacy import public_manifest
-from swapbias.runs.command import placeholders_in, repeat_command, without_speed
+from swapbias.runs.command import (
+    placed_names,
+    placeholders_in,
+    repeat_command,
+    without_speed,
+)
 from swapbias.runs.settings import Settings
 
 VALUES = {bool: True, int: 7, float: 0.5, str: "x"}
@@ -104,6 +109,21 @@ def test_placeholders():
     assert placeholders_in(line) == {"RUN": "the folder of this run"}
     line = repeat_command(manifest_of(Settings(model="Bert", kind="masked"), in_memory=True))
     assert (line, list(placeholders_in(line))) == ("swapbias audit MODEL", ["MODEL"])
+
+
+def test_models_given_by_a_path(tmp_path):
+    """A model or file given by a path is one in a place that its owner fills in, also in the public manifest."""
+    load = LoadOptions(adapter="~/adapters/lora")
+    chat = ChatOptions(model="C:\\models\\chat")
+    settings = Settings(model="/home/me/models/tiny", load=load, options=(chat,))
+    placed = placed_names(settings.saved())
+    assert placed == {"placed": ["chat", "lora", "tiny"]}
+    manifest = manifest_of(settings, **placed)
+    line = repeat_command(manifest)
+    assert line == "swapbias audit PLACE/tiny --chat PLACE/chat -M adapter=PLACE/lora"
+    assert placeholders_in(line) == {"PLACE": "the folder that contains it"}
+    assert repeat_command(public_manifest(manifest)) == line
+    assert placed_names(Settings(model="tiny").saved()) == {}
 
 
 @pytest.mark.parametrize(
