@@ -210,7 +210,9 @@ def _spliced(header: str, entry: Mapping[str, Any], index: int) -> str | None:
 
 def _end_line(lines: Sequence[str], node: yaml.Node) -> int:
     """Return the number of the line after a node, without the blank lines and comments that follow it."""
-    end = node.end_mark.line + (node.end_mark.column > 0)
+    end = node.end_mark.line
+    if node.end_mark.column > 0:
+        end += 1
     while end > node.start_mark.line + 1 and lines[end - 1].strip()[:1] in ("", "#"):
         end -= 1
     return int(end)
