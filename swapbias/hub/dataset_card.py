@@ -4,12 +4,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from itertools import islice
-from reprlib import Repr
 from typing import Any
 
 from datasets import DatasetInfo
 
+from swapbias.hub.card_parts import names_in_short, published_code, shown_config, two_rows
 from swapbias.hub.cards import CARD, TAGS, dump, rendered
 from swapbias.hub.licences import licences, made_from, source_url
 from swapbias.hub.run_cards import configs_yaml, size_category
@@ -33,6 +32,8 @@ _ENTRY = re.compile(r"^@\w+\{([^,\s]+),\n.*?^\}", re.MULTILINE | re.DOTALL)
 _ROW = re.compile(r"^\| `(\w+)` \| (.*?) \| (.*) \|$", re.MULTILINE)
 # Of a README: the card has its own.
 _CONFIGS = re.compile(r"^\| config \| rows \|.*?\n\n", re.MULTILINE | re.DOTALL)
+MOST_LETTERS = 400
+"""Of a line of a card."""
 _MOST_LINES = 200  # of a card that has the types of columns in its metadata
 _TASKS = {
     "masked": "fill-mask",
@@ -129,11 +130,11 @@ def dataset_card(
     for part in (section(readme, SECTION), recipe):  # the first stands below Features
         if part:
             readme = readme.replace(part, "")
-    recipe = recipe.replace('"NS/', f'"{namespace}/').replace('"VERSION"', f'"v{corpus.version}"')
+    recipe = published_code(recipe, namespace)
     readme = _REFERENCES.sub(lambda _: f"```bibtex\n{citation(corpus.name)}\n```", readme)
     title, about, rest = [*readme.strip().split("\n\n", 2), "", ""][:3]
     pins = tables.pinned_files(corpus.name)
-    first = next(iter(infos), "")
+    first = shown_config(corpus, [*infos]) if infos else ""
     split = next(iter(infos[first].splits), "") if infos else ""
     body = rendered(
         "dataset_card.md.j2",
@@ -145,41 +146,30 @@ def dataset_card(
         infos=infos,
         first=first,
         split=split,
-        example=_example(corpus.config(first), split) if infos else "",
+        example=two_rows(corpus.config(first)) if infos else "",
         withheld=withheld,
         features=list(features(corpus)),
-        sources=_uses_by_source(corpus),
+        sources=_sources(corpus),
         holding=[f"`{config.name}`" for config in corpus.configs if made_from(config, pins)],
         recipe=recipe.strip(),
     )
     return f"{_header(corpus, infos, body=body)}\n{body}\n"
 
 
-def _uses_by_source(corpus: Corpus) -> dict[tuple[str, str, str], list[str]]:
-    """Return what each outside source is used for, by repository, address and licence."""
-    uses: dict[tuple[str, str, str], list[str]] = {}
+def _sources(corpus: Corpus) -> list[str]:
+    """Return a line of a table for each outside source: address, licence, uses; several where a line is long."""
+    uses: dict[tuple[str, str, str], dict[str, int]] = {}
     for source in tables.outside_sources(corpus.name):
         link = source_url(source["repository"], source["commit"])
-        key = (source["repository"], link, source["licence"])
-        uses.setdefault(key, []).append(source["used_for"])
-    return uses
-
-
-def _example(config: Config, split: str) -> str:
-    """Write the first row of a split as it is published, as a comment: long texts and lists are cut."""
-    short = Repr()
-    short.maxstring = 60
-    short.maxlist = 2
-    rows = (
-        config.publish_row(row)
-        for row in config.rows()
-        if not config.split_column or row[config.split_column] == split
-    )
+        counts = uses.setdefault((source["repository"], link, source["licence"]), {})
+        counts[source["used_for"]] = counts.get(source["used_for"], 0) + 1
     lines = []
-    for row in islice(rows, 1):
-        cells = ", ".join(f"{name!r}: {short.repr(value)}" for name, value in row.items())
-        lines.append(f"# {{{cells}}}\n")
-    return "".join(lines)
+    for (repository, link, licence), counts in uses.items():
+        head = f"| [{repository}]({link}) | {licence} | "
+        texts = [f"{use} ({count})" if count > 1 else use for use, count in counts.items()]
+        for line in _packed(texts, MOST_LETTERS - len(head) - len(" |"), separator="; "):
+            lines.append(f"{head}{line} |")
+    return lines
 
 
 def local_card(corpus: Corpus, infos: Infos, *, is_credentialed: bool) -> str:
@@ -229,7 +219,7 @@ def _header(corpus: Corpus, infos: Infos, *, body: str, of_package: bool = True)
         for name, info in infos.items()
     }
     values = {
-        "pretty_name": corpus.title,
+        "pretty_name": corpus.name.replace("_", " ").capitalize(),
         "license": names[0] if len(names) == 1 else names,
         "language": [_language(corpus)],
         "task_categories": sorted(_task_categories(corpus, infos)),
@@ -279,15 +269,20 @@ def _language(corpus: Corpus) -> str:
 
 
 def _task_categories(corpus: Corpus, infos: Infos) -> set[str]:
-    """Return the Hub's names for what models do with the written configs."""
-    if not corpus.study:
-        is_labelled = any({"text", "label"} <= set(info.features) for info in infos.values())
-        return {"text-classification"} if is_labelled else set()
-    tasks = set()
-    for experiment in corpus.study.experiments:
-        if experiment.kind in _TASKS and set(experiment.reads.configs) & set(infos):
-            tasks.add(_TASKS[experiment.kind])
-    return tasks
+    """Return the Hub's names for what models do with the written configs; ``other`` of tables of words."""
+    experiments = corpus.study.experiments if corpus.study else ()
+    reading = [experiment for experiment in experiments if {*experiment.reads.configs} & {*infos}]
+    tasks = {
+        _TASKS[experiment.kind]
+        for experiment in reading or experiments
+        if experiment.kind in _TASKS
+    }
+    columns = [set(info.features) for info in infos.values()]
+    if not tasks and any({"text", "label"} <= names for names in columns):
+        return {"text-classification"}
+    if not tasks and any({"text", "counterfactual"} <= names for names in columns):
+        return {"text-generation"}
+    return tasks or {"other"}
 
 
 def _origins(corpus: Corpus, infos: Infos) -> list[str]:
@@ -312,7 +307,8 @@ def features(corpus: Corpus) -> Iterator[tuple[str, str, str]]:
         corpus: the corpus.
 
     Returns:
-        column, type and meaning; where configs differ, each meaning after the configs that have it.
+        column, type and meaning; where configs differ, each meaning after the configs that have it, in several lines
+        where they make a long one.
 
     Raises:
         ValueError: a column without a meaning.
@@ -324,11 +320,24 @@ def features(corpus: Corpus) -> Iterator[tuple[str, str, str]]:
             cells.setdefault(key, {}).setdefault(meaning, []).append(config.name)
     all_names = [config.name for config in corpus.configs]
     for (column, kind), configs_by_meaning in cells.items():
-        texts = [
-            _with_configs(meaning, names, all_names)
-            for meaning, names in configs_by_meaning.items()
-        ]
-        yield column, kind, "<br>".join(texts)
+        texts = []
+        for meaning, names in configs_by_meaning.items():
+            short = names_in_short(names, all_names)
+            texts.append(f"{short}: {meaning}" if short else meaning)
+        for line in _packed(texts, MOST_LETTERS - len(f"| {column} | {kind} |  |")):
+            yield column, kind, line
+
+
+def _packed(texts: Sequence[str], room: int, *, separator: str = "<br>") -> Iterator[str]:
+    """Join texts into lines that have room for them."""
+    line = ""
+    for text in texts:
+        joined = f"{line}{separator}{text}" if line else text
+        if line and len(joined) > room:
+            yield line
+            joined = text
+        line = joined
+    yield line
 
 
 def _type_name(config: Config, column: str) -> str:
@@ -337,20 +346,6 @@ def _type_name(config: Config, column: str) -> str:
     if isinstance(kind, str):
         return _STRUCTURES.get(kind, kind)
     return f"class: {', '.join(f'{number} `{name}`' for number, name in enumerate(kind))}"
-
-
-def _with_configs(meaning: str, names: Sequence[str], all_names: Sequence[str]) -> str:
-    """Put the configs that have a meaning before it, or those that have not; none where all have it."""
-    others = [name for name in all_names if name not in names]
-    if not others:
-        return meaning
-    if len(others) < len(names):
-        return f"all but {_quoted(others)}: {meaning}"
-    return f"{_quoted(names)}: {meaning}"
-
-
-def _quoted(names: Sequence[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
 
 
 def meanings(corpus: Corpus, config: Config) -> Iterator[tuple[str, str]]:

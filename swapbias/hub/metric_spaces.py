@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Unpack
 
 from swapbias import __version__
+from swapbias.hub.card_parts import published_code
 from swapbias.hub.cards import CARD, TAGS, dump, load, split
 from swapbias.hub.client import SOURCE, Hub
 from swapbias.hub.metric_page import INSTALL, PAGE, metric_page
@@ -107,7 +108,7 @@ def space_files(name: str, *, namespace: str, version: str, form: str = STATIC) 
     body = _replace_once(name, text, (*from_hub, *in_card))
     origin = f"Made from [metrics/{name}]({SOURCE}/tree/v{version}/metrics/{name}) of swapbias {version}."
     body = body.replace(_RECIPE, f"{origin}\n\n{_RECIPE}")
-    body = body.replace('"NS/', f'"{namespace}/').replace('"VERSION"', f'"{version}"')
+    body = published_code(body, namespace).replace('"VERSION"', f'"{version}"')
     metadata = {**load(card.header, name), "sdk": form, "license": "apache-2.0"}
     metadata["tags"] = [*metadata["tags"], TAGS[-1]]
     texts = standing_alone(name, source)

@@ -1,6 +1,5 @@
 """Dataset cards state content, sources and use of a corpus; a push is one commit and one tag."""
 
-import ast
 import json
 import re
 import runpy
@@ -17,10 +16,10 @@ import yaml
 
 import swapbias
 from swapbias.errors import UpstreamMissingError, UsageError
-from swapbias.hub import dataset_card, datasets as building, licences
+from swapbias.hub import card_parts, dataset_card, datasets as building, licences
 from swapbias.hub.client import Hub
 from swapbias.hub.datasets import dataset_files, push_dataset
-from swapbias.studies import catalogue as studies
+from swapbias.studies import Config, catalogue as studies
 from swapbias.studies.corpus_folders import corpus_dir
 from swapbias.studies.prompt import PROMPT_COLUMNS
 from swapbias.studies.tables import pinned_files
@@ -38,7 +37,7 @@ PARTS = (
     "Sources and licences",
 )
 KEYS = {
-    "pretty_name", "license", "language", "size_categories", "tags", "dataset_info", "configs",
+    "pretty_name", "license", "language", "task_categories", "size_categories", "tags", "dataset_info", "configs",
 }  # fmt: skip
 PROMPTS = studies.load_corpus("occupation_sentiment").configs[0]
 COLUMNS_OF_FEW_VALUES = {  # columns of a few values
@@ -91,7 +90,8 @@ def test_card_parts_and_header(card):
     assert [title for title in PARTS if card.body.count(f"\n## {title}\n") != 1] == []
     assert card.body.lstrip().startswith(f"# {card.corpus.name}\n")
     assert len(card.body.splitlines()) <= 200
-    assert set(card.header) - {"task_categories", "source_datasets"} == KEYS
+    assert set(card.header) - {"source_datasets"} == KEYS
+    assert len(card.header["pretty_name"]) <= 25
     readme = (corpus_dir(card.corpus.name) / "README.md").read_text()
     language = re.search(r"^Language: `(\w+)`$", readme, re.MULTILINE)
     assert card.header["language"] == [language[1] if language else "en"]
@@ -107,7 +107,9 @@ def test_card_parts_and_header(card):
 
 HEADERS = {  # gender_lexicon has ten pairs of an MIT repository, occupation_sentiment the 800 sentences of another
     "spanish_occupations": {"language": ["es"]},
-    "gender_lexicon": {"license": ["apache-2.0", "mit"], "task_categories": None},
+    "gender_lexicon": {"license": ["apache-2.0", "mit"], "task_categories": ["other"]},
+    "clinical_swaps": {"task_categories": ["text-generation"]},
+    "care_notes": {"task_categories": ["text-generation"]},
     "occupation_sentiment": {"license": ["apache-2.0", "mit"]},
     "clinical_notes": {"license": "apache-2.0", "task_categories": ["text-classification"]},
     "social_distance": {"task_categories": ["fill-mask", "text-classification", "text-generation"]},
@@ -120,13 +122,12 @@ def test_rows_and_columns_of_configs(card):
     assert [one["config_name"] for one in configs] == list(card.rows)
     assert [one.get("default", False) for one in configs] == [True] + [False] * (len(configs) - 1)
     listed = re.findall(
-        r"^\| `([\w-]+)` \| `\w+` \| ([\d,]+) \|",
-        dataset_card.section(card.body, "Rows"),
-        re.MULTILINE,
+        r"^\| `([\w-]+)` \| ([^|]+) \|", dataset_card.section(card.body, "Rows"), re.MULTILINE
     )
-    counted = dict.fromkeys(card.rows, 0)
-    for config, count in listed:
-        counted[config] += int(count.replace(",", ""))
+    counted = {
+        config: sum(int(count.replace(",", "")) for count in re.findall(r"([\d,]+) `\w+`", cell))
+        for config, cell in listed
+    }
     assert counted == card.rows
     columns = dataset_card.section(card.body, "Features").strip().splitlines()[4:]
     assert columns == [f"| {' | '.join(cells)} |" for cells in dataset_card.features(card.corpus)]
@@ -239,7 +240,9 @@ def test_card_code_runs(card, monkeypatch, capsys):
     )
     exec(compile(code, corpus, "exec"), {})
     stdout = capsys.readouterr().out
-    assert calls[0] == ("NS", corpus, f"v{card.corpus.version}")
+    assert ("NS", corpus, f"v{card.corpus.version}") in calls
+    for _, name, revision in calls:
+        assert revision == f"v{studies.load_corpus(name).version}"
     assert "nan" not in stdout
     assert re.search(r"[-+]?[\d.]+ to [-+]?[\d.]+", stdout)
     if words:
@@ -253,10 +256,9 @@ def test_pinned_repositories(card):
     """A card lists every pinned repository with commit, licence and use."""
     table = dataset_card.section(card.body, "Sources and licences")
     for pin in pinned_files(card.corpus.name).values():
-        row = next(line for line in table.splitlines() if pin["repository"] in line)
-        assert f"https://github.com/{pin['repository']}/tree/{pin['commit']}" in row
-        assert f"| {pin['licence']} |" in row
-        assert pin["used_for"] in row
+        link = f"[{pin['repository']}](https://github.com/{pin['repository']}/tree/{pin['commit']})"
+        rows = [line for line in table.splitlines() if f"| {link} | {pin['licence']} |" in line]
+        assert any(pin["used_for"] in row for row in rows)
 
 
 def names(text, value):
@@ -314,13 +316,64 @@ def test_head_of_a_card(card):
     assert f"`swapbias build {corpus}`" in head
     assert f"](https://github.com/swapbias/swapbias/tree/main/datasets_src/{corpus})" in head
     assert (f"`swapbias audit MODEL --study {corpus}`" in head) == (card.corpus.study is not None)
-    example = re.search(r"```python\n(.+?)```", head, re.DOTALL)[1]
-    *code, row = filter(None, example.splitlines())
-    assert len(code) == 3
-    first = card.corpus.configs[0]
-    assert list(ast.literal_eval(row.removeprefix("# "))) == list(
-        first.published_columns
-    )  # a row, with its types
+    assert "](https://github.com/swapbias/swapbias/issues)" in head
+    assert head.index("load_dataset") < head.index("swapbias build")
+    assert max(map(len, card.body.splitlines())) <= 400
+
+
+# What differs between the two rows at the head of a card, by hand from the tables.
+PAIRS = {
+    "occupation_sentiment": [("male", "He is a doctor."), ("female", "She is a doctor.")],
+    "gendered_stigma": [
+        ("female", "&lt;mask&gt; has depression"), ("male", "&lt;mask&gt; has depression"),
+    ],
+    "coreference_schemas": [
+        ("male", "The technician told the customer that he could pay with cash."),
+        ("female", "The technician told the customer that she could pay with cash."),
+    ],
+    "gender_lexicon": [("male", "he"), ("female", "she")],
+}  # fmt: skip
+
+
+def test_two_rows_come_first(card):
+    """A card begins with two rows of a pair, where rows are paired: two groups, and texts where they differ."""
+    table = card.body.lstrip().splitlines()[2:6]
+    assert table[1] == re.sub("`[^`]+`", "---", table[0])
+    first, second = (line.strip("| ").split(" | ") for line in table[2:])
+    assert first != second
+    assert all(len(cell) < 400 for cell in (*first, *second))
+    columns = {name for config in card.corpus.configs for name in config.published_columns}
+    if "group" in columns and card.corpus.name != "phenotype_fairness":  # of words alone
+        assert table[0].startswith("| `group` | ")
+        assert first[0] != second[0]
+    if card.corpus.name in PAIRS:
+        assert [tuple(first[:2]), tuple(second[:2])] == PAIRS[card.corpus.name]
+
+
+def test_cut_around_a_difference():
+    """Long texts of a pair are cut so that the words that differ are seen."""
+    rows = [
+        {"pair_id": "a", "group": group, "text": f"{'long ' * 99}{word} sleeps.{' late' * 99}"}
+        for group, word in (("x", "She"), ("y", "He"))
+    ]
+    config = Config("c", "C", lambda: rows, ("pair_id", "group", "text"))
+    lines = card_parts.two_rows(config).splitlines()
+    assert lines[0] == "| `group` | `text` |"
+    assert "… long " in lines[2]
+    assert "She sleeps." in lines[2]
+    assert "He sleeps." in lines[3]
+    assert all(len(line) < 200 for line in lines)
+
+
+def test_names_of_configs_in_short():
+    """Names of configs are written as patterns that fit no other config."""
+    names = ["a_x", "a_y", "b_x", "b_x_wordings", "b_y_wordings"]
+    assert card_parts.names_in_short(names, names) == ""
+    assert card_parts.names_in_short(["a_x", "a_y"], names) == "`a_*`"
+    assert card_parts.names_in_short(["b_x_wordings", "b_y_wordings"], names) == "`*_wordings`"
+    assert card_parts.names_in_short(["a_x", "b_x"], names) == "`*_x`"
+    assert card_parts.names_in_short([*names[:3], names[4]], names) == "all but `b_x_wordings`"
+    assert card_parts.names_in_short(["b_x"], names) == "`b_x`"
 
 
 def test_words_can_be_looked_up():
@@ -367,9 +420,7 @@ def test_description_is_text():
         for line in dataset_card.section(card, "Rows").splitlines()
         if line.startswith("| `sentences`")
     ]
-    assert (
-        row == "| `sentences` | `test` | 7 | a&#124;b &lt;b&gt;c&lt;/b&gt; \\[d\\](http&#58;//e) |"
-    )
+    assert row == "| `sentences` | 7 `test` | a&#124;b &lt;b&gt;c&lt;/b&gt; \\[d\\](http&#58;//e) |"
 
 
 def test_licences_file():
