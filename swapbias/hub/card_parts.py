@@ -1,7 +1,7 @@
 """Parts of cards that are made: two rows of a pair, names of configs in short, code with its revisions."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import islice
 
@@ -39,42 +39,47 @@ def published_code(text: str, namespace: str) -> str:
 # --- two rows ---------------------------------------------------------------------------------------------
 
 
-def shown_config(corpus: Corpus, names: Sequence[str]) -> str:
-    """Choose the config that a card shows: the first with pairs of two texts, else with pairs, else the first.
+def opening(corpus: Corpus, names: Sequence[str]) -> tuple[str, str]:
+    """Choose the config that a card shows, and write the table of two of its rows.
+
+    It is the first with pairs of two texts, else with pairs, else the first.
 
     Args:
         corpus: the corpus.
         names: the names of the configs that were written.
 
     Returns:
-        a name.
+        its name, and the table in Markdown.
     """
-    paired = []
+    paired: dict[str, list[dict[str, str]]] = {}
     for name in names:
         pair = _first_pair(corpus.config(name))
+        if pair:
+            paired[name] = pair
         if pair and pair[0]["text"] != pair[1]["text"]:
-            return name
-        paired += [name] * bool(pair)
-    return [*paired, *names][0]
+            return name, two_rows(pair)
+    for name, pair in paired.items():
+        return name, two_rows(pair)
+    return names[0], two_rows(_first_rows(corpus.config(names[0])))
 
 
-def two_rows(config: Config) -> str:
-    """Write the table of two rows of a pair, or of two groups or the first two of a config without pairs.
+def two_rows(rows: Sequence[Mapping[str, str]]) -> str:
+    """Write the table of two rows.
 
     Columns are the text and those that tell the rows apart. Long texts are cut around their first difference.
 
     Args:
-        config: the config.
+        rows: cells by column; of a pair, or without pairs the first two.
 
     Returns:
         a table in Markdown.
     """
-    pair = _first_pair(config)
-    rows = pair or _first_rows(config)
+    first, second = rows
+    is_pair = bool(first.get("pair_id")) and first["pair_id"] == second["pair_id"]
     columns: dict[str, list[str]] = {}
-    for name in sorted(rows[0], key=lambda name: name not in ("group", *_TEXTS)):
-        cells = [row[name] for row in rows]
-        tells = cells[0] != cells[1] or not pair or name in _TEXTS
+    for name in sorted(first, key=lambda name: name not in ("group", *_TEXTS)):
+        cells = [first[name], second[name]]
+        tells = cells[0] != cells[1] or not is_pair or name in _TEXTS
         if tells and any(cells) and name not in _IDS and cells not in columns.values():
             columns[name] = cells
     names = [*columns][:_MOST_COLUMNS]

@@ -8,7 +8,7 @@ from typing import Any
 
 from datasets import DatasetInfo
 
-from swapbias.hub.card_parts import names_in_short, published_code, shown_config, two_rows
+from swapbias.hub.card_parts import names_in_short, opening, published_code
 from swapbias.hub.cards import CARD, TAGS, dump, rendered
 from swapbias.hub.licences import licences, made_from, source_url
 from swapbias.hub.run_cards import configs_yaml, size_category
@@ -134,7 +134,7 @@ def dataset_card(
     readme = _REFERENCES.sub(lambda _: f"```bibtex\n{citation(corpus.name)}\n```", readme)
     title, about, rest = [*readme.strip().split("\n\n", 2), "", ""][:3]
     pins = tables.pinned_files(corpus.name)
-    first = shown_config(corpus, [*infos]) if infos else ""
+    first, example = opening(corpus, [*infos]) if infos else ("", "")
     split = next(iter(infos[first].splits), "") if infos else ""
     body = rendered(
         "dataset_card.md.j2",
@@ -146,7 +146,7 @@ def dataset_card(
         infos=infos,
         first=first,
         split=split,
-        example=two_rows(corpus.config(first)) if infos else "",
+        example=example,
         withheld=withheld,
         features=list(features(corpus)),
         sources=_sources(corpus),

@@ -19,7 +19,7 @@ from swapbias.errors import UpstreamMissingError, UsageError
 from swapbias.hub import card_parts, dataset_card, datasets as building, licences
 from swapbias.hub.client import Hub
 from swapbias.hub.datasets import dataset_files, push_dataset
-from swapbias.studies import Config, catalogue as studies
+from swapbias.studies import catalogue as studies
 from swapbias.studies.corpus_folders import corpus_dir
 from swapbias.studies.prompt import PROMPT_COLUMNS
 from swapbias.studies.tables import pinned_files
@@ -356,8 +356,7 @@ def test_cut_around_a_difference():
         {"pair_id": "a", "group": group, "text": f"{'long ' * 99}{word} sleeps.{' late' * 99}"}
         for group, word in (("x", "She"), ("y", "He"))
     ]
-    config = Config("c", "C", lambda: rows, ("pair_id", "group", "text"))
-    lines = card_parts.two_rows(config).splitlines()
+    lines = card_parts.two_rows(rows).splitlines()
     assert lines[0] == "| `group` | `text` |"
     assert "… long " in lines[2]
     assert "She sleeps." in lines[2]
