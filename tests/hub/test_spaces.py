@@ -211,6 +211,33 @@ def test_inputs_and_keys_in_a_card(built):
             ), key
 
 
+def test_clusters_in_a_card():
+    """A card with the input cluster_ids says what the metric computes with it."""
+    for name in metrics():
+        inputs = section(readme(name), "Inputs")
+        said = (
+            inputs.partition("\nWith `cluster_ids`, ")[2]
+            + inputs.partition(". With `cluster_ids`, ")[2]
+        )
+        assert bool(said) == ("| `cluster_ids` |" in inputs), name
+        if said:
+            assert re.search("design effect|degrees of freedom", said), name
+
+
+def test_code_gives_the_output(built):
+    """The code under "How to use" computes the output of the worked example."""
+    for name, files in built.items():
+        code = section(files["README.md"].decode(), "How to use").split("```python\n")[1]
+        code = code.partition("```")[0].replace(
+            f'"lab/{name}", revision="{VERSION}"', repr(str(metric_path(name)))
+        )
+        *lines, last = ast.parse(code).body
+        scope = {}
+        exec(compile(ast.Module(lines, []), name, "exec"), scope)
+        result = eval(compile(ast.Expression(last.value), name, "eval"), scope)
+        assert output_block(result) in readme(name), name
+
+
 GRADIO = Path(os.environ.get("GRADIO_PYTHON") or ROOT / "build/gradio/bin/python")
 FORM = """
 import json, re, subprocess, sys
