@@ -328,16 +328,17 @@ def features(corpus: Corpus) -> Iterator[tuple[str, str, str]]:
             yield column, kind, line
 
 
-def _packed(texts: Sequence[str], room: int, *, separator: str = "<br>") -> Iterator[str]:
-    """Join texts into lines that have room for them."""
-    line = ""
+def _packed(texts: Sequence[str], room: int, *, separator: str = "<br>") -> list[str]:
+    """Join texts into lines that have room for them, each into the first that has."""
+    lines: list[str] = []
     for text in texts:
-        joined = f"{line}{separator}{text}" if line else text
-        if line and len(joined) > room:
-            yield line
-            joined = text
-        line = joined
-    yield line
+        length = len(separator) + len(text)
+        number = next((at for at, line in enumerate(lines) if len(line) + length <= room), None)
+        if number is None:
+            lines.append(text)
+        else:
+            lines[number] += f"{separator}{text}"
+    return lines
 
 
 def _type_name(config: Config, column: str) -> str:
