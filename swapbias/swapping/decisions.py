@@ -299,11 +299,9 @@ class Decider:
     def _choices_in_context(self, text: Text, indices: Ints) -> Ints:
         """Choose for some matches by their context, shape (indices,)."""
         buffer = text.buffer
-        start = text.matches.start[indices]
         end = text.matches.end[indices]
-        row = text.rows[indices]
         term = text.matches.term[indices]
-        last = text.offsets[row + 1]
+        last = text.offsets[text.rows[indices] + 1]
         choice = np.full(len(indices), _BY_CONTEXT)
         between_words, keys = self._neighbours(text, indices)
         if len(self._cached_choices) > _MOST_CACHED:
@@ -313,21 +311,26 @@ class Decider:
         new_keys = {*keys}.difference(cached)
         cached |= {key: self._choice_by_neighbours(_Neighbours(*key)) for key in new_keys}
         choice[between_words] = [*map(cached.__getitem__, keys)]
-        for number in np.flatnonzero(choice[between_words] == _UNSURE).tolist():
-            index = between_words[number]
+        unsure = np.flatnonzero(choice[between_words] == _UNSURE)
+        places = between_words[unsure]
+        stops = np.minimum(last[places], end[places] + WINDOW)
+        columns = (array.tolist() for array in (unsure, places, end[places], stops))
+        for number, index, begin, stop in zip(*columns, strict=True):
             key = _Neighbours(*keys[number])
-            following = buffer[end[index] : min(last[index], end[index] + WINDOW)]
-            after = following.decode(errors="ignore")[:NEAR]
+            after = buffer[begin:stop].decode(errors="ignore")[:NEAR]
             odds = in_context(last_word(key.before.decode(errors="ignore")), after)
             choice[index] = _pick(self._terms[key.term], OBJECTS, odds > 0)
-        for index in np.flatnonzero(choice == _BY_CONTEXT).tolist():
-            written = buffer[start[index] : end[index]].decode()
-            around = text.beside(int(start[index]), int(end[index]), row[index], WINDOW)
-            choice[index] = self._choice_by_context(self._terms[term[index]], written, *around)
+        unread = np.flatnonzero(choice == _BY_CONTEXT)
+        for index, around in zip(
+            unread.tolist(), text.around_each(indices[unread], WINDOW), strict=True
+        ):
+            choice[index] = self._choice_by_context(self._terms[term[index]], *around)
         letters = np.flatnonzero((choice == _STAYS) & self._is_sex[term])
-        for index in letters[may_be_cell(text, indices[letters])].tolist():
-            around = text.beside(int(start[index]), int(end[index]), row[index], REACH)
-            if in_sex_column(*around):
+        cells = letters[may_be_cell(text, indices[letters])]
+        for index, (_, *beside) in zip(
+            cells.tolist(), text.around_each(indices[cells], REACH), strict=True
+        ):
+            if in_sex_column(*beside):
                 choice[index] = 0
         return choice
 

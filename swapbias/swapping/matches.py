@@ -88,6 +88,25 @@ class Text:
         case: Ints = capital.astype(np.int64) + upper
         return case
 
+    def around_each(self, indices: Ints, reach: int) -> Iterator[tuple[str, str, str]]:
+        """Yield terms as written, and the text before and after each: as ``beside``, many at once.
+
+        Args:
+            indices: indices of the terms, (m,).
+            reach: bytes on each side.
+        """
+        rows = self.rows[indices]
+        start = self.matches.start[indices]
+        end = self.matches.end[indices]
+        low = np.maximum(self.offsets[rows], start - reach)
+        high = np.minimum(self.offsets[rows + 1], end + reach)
+        buffer = self.buffer
+        columns = (array.tolist() for array in (low, start, end, high))
+        for begin, first, last, stop in zip(*columns, strict=True):
+            written = buffer[first:last].decode()
+            before = buffer[begin:first].decode(errors="ignore")
+            yield written, before, buffer[last:stop].decode(errors="ignore")
+
     def beside(self, start: int, end: int, row: int, reach: int) -> tuple[str, str]:
         """Return the text before and after a place within its row, without a character that is cut.
 

@@ -188,11 +188,8 @@ class Swapper:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Prepare anew from what decides."""
-        self.table = state["table"]
-        self.table_name = state["table_name"]
-        self.whose = state["whose"]
-        self.spouses = state["spouses"]
-        self.resolver = state["resolver"]
+        for name in ("table", "table_name", "whose", "spouses", "resolver"):
+            setattr(self, name, state[name])
         self._prepare()
 
     def _prepare(self) -> None:
@@ -345,10 +342,8 @@ class Swapper:
         matches = self._matcher.find(buffer, offsets)
         size = len(offsets) - 1
         row = np.repeat(np.arange(size), np.diff(np.searchsorted(matches.start, offsets)))
-        known_terms = len(self._terms)
-        if mode == "neutralise" and not self._persons:
-            known_terms += len(self.table.inclusive)
-        is_term = matches.term < known_terms
+        neutral_alone = len(self.table.inclusive) * (mode == "neutralise" and not self._persons)
+        is_term = matches.term < len(self._terms) + neutral_alone
         text = Text(buffer, offsets, matches.at(is_term), row[is_term])
         choice = self._deciders[mode].choices(text)
         if self._persons:
