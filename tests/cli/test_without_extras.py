@@ -6,6 +6,7 @@ import re
 import sys
 from importlib.machinery import PathFinder
 
+import pandas as pd
 import pytest
 
 from tests.hub.conftest import hub, run  # noqa: F401 - fixtures
@@ -175,6 +176,26 @@ def test_function_without_torch(run_command, tmp_path):
     code, out, err = run_command("audit", "scored:predict", *study, "--out", "run")
     assert (code, "−1.2 points" in out) == (0, True), err
     assert (tmp_path / "run" / "report.html").is_file()
+
+
+def test_notes_without_torch(run_command, tmp_path):
+    """A function that reads notes is audited without torch: the answer to each note is another with "she"."""
+    (tmp_path / "scored.py").write_text(
+        "def predict(texts):\n    return [0.9 if 'he' in text.lower().split() else 0.2 for text in texts]\n"
+    )
+    rows = [
+        f"{'She' if n % 2 else 'He'} sat down {n}.,{n // 2 % 2},{'MF'[n % 2]},{n}"
+        for n in range(40)
+    ]
+    (tmp_path / "notes.csv").write_text("\n".join(["text,label,gender,hadm_id", *rows]))
+    options = ("-M", "data=notes.csv", "-M", "classifier=scored:predict", "-M", "explain=0")
+    code, _, err = run_command(
+        "audit", "--study", "phenotype_fairness", *options, "--out", "run", "--no-wordings"
+    )
+    assert code == 0, err
+    findings = pd.read_csv(tmp_path / "run" / "findings.csv")
+    flips = findings[findings["measure"] == "flip_rate"]
+    assert flips["value"].unique().tolist() == [1.0]
 
 
 def test_python_without_torch(plain, tmp_path):

@@ -3,6 +3,7 @@
 import bisect
 import math
 import re
+import sys
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
@@ -284,10 +285,9 @@ class ClassifierScorer(DerivedScorer):
 
     def _cut_to_limit(self, text: str) -> str:
         """Return as many whole words as a transformers model reads; the text itself where one word is too long."""
-        # torch, which results do not need
-        from swapbias.models.transformers_scorer import TextClassifierScorer
-
-        if not isinstance(self.inner, TextClassifierScorer):
+        # Not imported: it brings torch and transformers, which a classifier of the user's own does not need.
+        loaded = sys.modules.get("swapbias.models.transformers_scorer")
+        if loaded is None or not isinstance(self.inner, loaded.TextClassifierScorer):
             return text
         tokenizer = self.inner.tokenizer
         limit = length_limit(tokenizer, self.inner.model)
