@@ -35,19 +35,16 @@ def corrected_for_questions(findings: Sequence[Finding]) -> list[Finding]:
     Args:
         findings: the findings of any studies and models.
     """
+    keys = [_questions_of(finding) if finding.primary else None for finding in findings]
     families: dict[_Key, list[Finding]] = {}
-    for finding in findings:
-        if finding.primary:
-            families.setdefault(_questions_of(finding), []).append(finding)
+    for finding, key in zip(findings, keys, strict=True):
+        if key is not None:
+            families.setdefault(key, []).append(finding)
     counts = {key: _count_questions(family) for key, family in families.items()}
-    corrected = []
-    for finding in findings:
-        if not finding.primary:
-            corrected.append(finding)
-            continue
-        key = _questions_of(finding)
-        corrected.append(_at_question_level(finding, counts[key], families[key]))
-    return corrected
+    return [
+        finding if key is None else _at_question_level(finding, counts[key], families[key])
+        for finding, key in zip(findings, keys, strict=True)
+    ]
 
 
 def _questions_of(finding: Finding) -> _Key:
