@@ -147,6 +147,7 @@ def dataset_card(
         first=first,
         split=split,
         example=example,
+        asks_chat=_asks_chat_alone(corpus),
         withheld=withheld,
         features=list(features(corpus)),
         sources=_sources(corpus),
@@ -154,6 +155,12 @@ def dataset_card(
         recipe=recipe.strip(),
     )
     return f"{_header(corpus, infos, body=body)}\n{body}\n"
+
+
+def _asks_chat_alone(corpus: Corpus) -> bool:
+    """Tell whether all experiments of a corpus are of chat models."""
+    experiments = corpus.study.experiments if corpus.study else ()
+    return bool(experiments) and all(experiment.kind == "chat" for experiment in experiments)
 
 
 def _sources(corpus: Corpus) -> list[str]:

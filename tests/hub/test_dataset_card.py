@@ -315,7 +315,11 @@ def test_head_of_a_card(card):
     assert 'pip install "swapbias @ git+https://github.com/swapbias/swapbias"' in head
     assert f"`swapbias build {corpus}`" in head
     assert f"](https://github.com/swapbias/swapbias/tree/main/datasets_src/{corpus})" in head
-    assert (f"`swapbias audit MODEL --study {corpus}`" in head) == (card.corpus.study is not None)
+    commands = re.findall(rf"`swapbias audit (.*?) --study {corpus}`", head)
+    assert bool(commands) == (card.corpus.study is not None)
+    if commands:
+        kinds = {experiment.kind for experiment in card.corpus.study.experiments}
+        assert commands[0] == ("--chat MODEL" if kinds == {"chat"} else "MODEL")
     assert "](https://github.com/swapbias/swapbias/issues)" in head
     assert head.index("load_dataset") < head.index("swapbias build")
     assert max(map(len, card.body.splitlines())) <= 400
