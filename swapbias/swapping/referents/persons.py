@@ -327,6 +327,8 @@ def _is_quoted(block: Block, of_patient: NDArray[np.bool_]) -> NDArray[np.bool_]
     """Tell which pronouns of the patient's gender may stand within quotation marks."""
     signs = block.signs
     marks = np.flatnonzero((signs == ord('"')) | (signs == _OPENS_QUOTATION))
+    previous = signs[marks - 1]  # of "5'3\"" a digit
+    marks = marks[~((previous >= ord("0")) & (previous <= ord("9")))]
     start = block.matches.start
     last = np.append(-_REACH, marks)[np.searchsorted(marks, start)]
     quoted: NDArray[np.bool_] = of_patient & (start - last < _REACH)

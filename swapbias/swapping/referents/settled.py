@@ -17,7 +17,10 @@ from swapbias.swapping.referents.words import (
 from swapbias.swapping.rule_tables import byte_pattern
 
 # Parts of the words with which relatives report: a look at these is faster than at a pattern.
-_REPORTING = (b"report", b" sa", b"state", b"note", b"adde", b"adds", b"er ")
+_REPORTING = (b"report", b"said", b"says", b"state", b"note", b"add", b"per ", b"Per ")
+
+
+_BIRTHS = (b"irth", b"elive", b"born")  # of the words for births
 
 
 class Place(NamedTuple):
@@ -113,12 +116,15 @@ def _is_mothers(head: bytes) -> bool:
 
 def _newborn_owner(place: Place) -> int | None:
     """Return whose a pronoun is behind the mention of a newborn, by what is said there of newborns or mothers."""
+    named = [person for person in place.persons if person.kind in (CHILD, KIN, PATIENT)]
+    last = named[-1].kind if named else PATIENT
+    of_newborn = byte_pattern("newborn_predicate").match(place.after) is not None
+    may_be_child = last == CHILD or any(part in place.before for part in _BIRTHS)
+    if not of_newborn and not may_be_child:
+        return None
     infants = is_infant(place.head)
     if not infants and not _is_mothers(place.head):
         return None
-    of_newborn = byte_pattern("newborn_predicate").match(place.after) is not None
-    named = [person for person in place.persons if person.kind in (CHILD, KIN, PATIENT)]
-    last = named[-1].kind if named else PATIENT
     if infants:
         is_mothers = last == KIN and place.after.lstrip().startswith(b"cried")
         return OF_PATIENT if of_newborn and not is_mothers else None
