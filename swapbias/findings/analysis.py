@@ -25,6 +25,7 @@ from swapbias.findings.marking import (
     add_repeats,
     mark_disagreeing,
     mark_unmeasured,
+    mark_without_control,
     with_primary,
 )
 from swapbias.findings.mean_findings import (
@@ -124,6 +125,7 @@ def disaggregate(
     findings = with_primary(findings, study.experiments)
     findings = mark_unmeasured(findings, study.experiments, rows_by_experiment)
     findings = corrected_for_questions(add_repeats(findings, study.experiments, rows))
+    findings = mark_without_control(findings, study)
     if robustness:
         findings = list(_with_robustness(findings, study, rows_by_experiment, model, margin))
     several_groups = {

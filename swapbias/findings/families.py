@@ -8,7 +8,7 @@ from swapbias import measures
 from swapbias.findings.finding import Finding, experiment_of
 from swapbias.findings.terms import DIFFERENCE, SPREAD, UNMEASURED
 from swapbias.measures import MEASURES, intervals
-from swapbias.studies import load_study
+from swapbias.studies import Experiment, Study, load_study
 
 _Key = tuple[str, ...]
 
@@ -51,9 +51,19 @@ def _questions_of(finding: Finding) -> _Key:
     """Name the family: the study, the model (of differences: none, for all models are one) and its kind or pack."""
     experiment = experiment_of(finding)
     model = "" if finding.measure == DIFFERENCE else finding.model_id
-    if experiment and load_study(finding.study).family == "experiment":
+    if experiment is None:
+        return finding.study, model, ""
+    study = load_study(finding.study)
+    # A positive control is a condition of the questions and none of them.
+    if study.family == "experiment" or _is_control(experiment, study):
         return finding.study, model, finding.experiment
-    return finding.study, model, experiment.kind if experiment else ""
+    return finding.study, model, experiment.kind
+
+
+def _is_control(experiment: Experiment, study: Study) -> bool:
+    """Tell whether an experiment is the positive control of another."""
+    controls = [study.control_of(question) for question in study.experiments]
+    return any(control is not None and control.name == experiment.name for control in controls)
 
 
 def _count_questions(family: Sequence[Finding]) -> int:

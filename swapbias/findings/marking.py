@@ -11,6 +11,8 @@ from swapbias.findings.repeats import commonest
 from swapbias.findings.scored_rows import ANSWER_SCORES, is_constant, split_rows
 from swapbias.findings.terms import (
     CONTROL,
+    CONTROL_NOT_RUN,
+    CONTROL_NOT_SHOWN,
     CONTROL_UNKNOWN,
     CONTROL_UNMOVED,
     EFFECTS,
@@ -22,7 +24,7 @@ from swapbias.findings.terms import (
     UNREAD_SWAP,
 )
 from swapbias.measures import MEASURES
-from swapbias.studies import PLACEBO, Experiment
+from swapbias.studies import PLACEBO, Experiment, Study
 
 
 def add_repeats(
@@ -140,6 +142,36 @@ def _is_claim(finding: Finding) -> bool:
     """Tell whether a finding says how groups differ."""
     record = MEASURES[finding.measure]
     return finding.primary or record.gap_span > 0 or record.at_cut
+
+
+def mark_without_control(findings: Sequence[Finding], study: Study) -> list[Finding]:
+    """Mark the claims of experiments whose positive control was not found above zero, or not audited.
+
+    Args:
+        findings: the findings of one study and model, with the intervals of primary ones.
+        study: their study.
+    """
+    reasons = {
+        experiment.name: _control_fault(control, findings)
+        for experiment in study.experiments
+        if (control := study.control_of(experiment))
+    }
+    marked = []
+    for finding in findings:
+        reason = reasons.get(finding.experiment, "")
+        is_marked = bool(reason) and _is_claim(finding)
+        marked.append(as_unmeasured(finding, reason) if is_marked else finding)
+    return marked
+
+
+def _control_fault(control: Experiment, findings: Iterable[Finding]) -> str:
+    """Return why a positive control does not let its questions be measured; blank where it does."""
+    answers = [
+        finding for finding in findings if finding.experiment == control.name and finding.primary
+    ]
+    if not answers:
+        return CONTROL_NOT_RUN
+    return "" if all(answer.estimate.ci_low > 0 for answer in answers) else CONTROL_NOT_SHOWN
 
 
 def _constant_slices(experiment: Experiment, rows: pd.DataFrame) -> Iterator[str]:

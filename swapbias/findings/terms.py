@@ -41,6 +41,10 @@ NO_CONTROL = "no_control"
 """Nobody could ask whether a score moves with strong words in place of the swapped ones."""
 UNNAMED_FILLS = "unnamed_fills"
 """Names that could not be found in the texts."""
+CONTROL_NOT_SHOWN = "control_not_shown"
+"""The gap of the study's positive control was not found."""
+CONTROL_NOT_RUN = "control_not_run"
+"""The study's positive control was not audited."""
 NOTHING_SCORED = "nothing_scored"
 """There is no score at all."""
 SAME_DECISION = "same_decision"
@@ -52,6 +56,8 @@ UNMEASURED_REASONS = (
     SAME_INPUT,
     UNREAD_SWAP,
     NO_CONTROL,
+    CONTROL_NOT_SHOWN,
+    CONTROL_NOT_RUN,
     UNNAMED_FILLS,
     NOTHING_SCORED,
     SAME_DECISION,

@@ -26,7 +26,7 @@ NAMESPACE = "NS"  # in a card that is not published: the user or organisation it
 SECTION = "Columns"  # of a README: a table of column, its configs, meaning
 RECIPE = "From rows to a finding"  # of a README: code, with which the card ends
 _REFERENCES = re.compile(r"^References: (.+)$", re.MULTILINE)
-_LANGUAGE = re.compile(r"^Language: `([a-z-]+)`$", re.MULTILINE)
+_LANGUAGES = re.compile(r"^Language: (.+)$", re.MULTILINE)
 _KEY = re.compile(r"`([^`]+)`")
 _ENTRY = re.compile(r"^@\w+\{([^,\s]+),\n.*?^\}", re.MULTILINE | re.DOTALL)
 _ROW = re.compile(r"^\| `(\w+)` \| (.*?) \| (.*) \|$", re.MULTILINE)
@@ -228,7 +228,7 @@ def _header(corpus: Corpus, infos: Infos, *, body: str, of_package: bool = True)
     values = {
         "pretty_name": corpus.name.replace("_", " ").capitalize(),
         "license": names[0] if len(names) == 1 else names,
-        "language": [_language(corpus)],
+        "language": _languages(corpus),
         "task_categories": sorted(_task_categories(corpus, infos)),
         "size_categories": [size_category(rows)],
         "source_datasets": _origins(corpus, infos) if of_package else [],
@@ -266,13 +266,13 @@ def _config_infos(infos: Infos, *, with_features: bool) -> list[dict[str, Any]]:
     return entries
 
 
-def _language(corpus: Corpus) -> str:
-    """Return the language code that the README of a corpus names, else English."""
+def _languages(corpus: Corpus) -> list[str]:
+    """Return the codes of languages that the README of a corpus names, else English."""
     card = corpus_dir(corpus.name) / CARD
     if not card.is_file():  # that of a user's own corpus lies elsewhere
-        return "en"
-    line = _LANGUAGE.search(card.read_text(encoding="utf-8-sig"))
-    return line[1] if line else "en"
+        return ["en"]
+    line = _LANGUAGES.search(card.read_text(encoding="utf-8-sig"))
+    return _KEY.findall(line[1]) if line else ["en"]
 
 
 def _task_categories(corpus: Corpus, infos: Infos) -> set[str]:

@@ -71,6 +71,8 @@ _UNMEASURED_CLAIMS = {
     ),
     terms.SAME_DECISION: "gives every prompt a score on one side of the threshold",
     terms.COARSE_SCORES: "gives a group too few different scores for a quantile",
+    terms.CONTROL_NOT_SHOWN: "does not show the gap of the positive control, so its score does not measure this",
+    terms.CONTROL_NOT_RUN: "was not audited on the positive control. Audit it as well",
     MOSTLY_TIED: (
         "gives more than half of the pairs the same difference, so a median says nothing of the others. Compare means"
     ),

@@ -22,6 +22,8 @@ REASONS = {
     terms.UNREAD_SWAP: "the model does not seem to read the swapped words",
     terms.UNNAMED_FILLS: "the names or words that the texts swap could not be found; add a column name",
     terms.NO_CONTROL: "no pair moves, and the model could not be asked whether it reads the swapped words",
+    terms.CONTROL_NOT_SHOWN: "the model does not show the gap of the positive control",
+    terms.CONTROL_NOT_RUN: "the positive control was not audited",
     terms.NOTHING_SCORED: "nothing was scored that the question needs",
     MOSTLY_TIED: "more than half of the pairs differ by the same, of which a median says nothing",
     terms.SAME_DECISION: "every score lies on one side of the threshold",

@@ -69,6 +69,8 @@ def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Tas
         for experiment in study.experiments:
             if planning.is_wanted(study, experiment, config):
                 planning.add(study, experiment, config)
+    for task in [*planning.tasks]:
+        planning.add_controls(task)
     if not planning.tasks and planning.missing:
         raise planning.missing[0]
     if not planning.tasks:
@@ -159,6 +161,26 @@ class _Planning:
             return
         self.tasks += tasks
         self.skipped += [Skipped(study.name, name, reason) for name, reason in reasons]
+
+    def add_controls(self, task: Task) -> None:
+        """Add the positive control of what is read, before it; a UsageError where another one is read."""
+        control = task.study.control_of(task.experiment)
+        if control is None:
+            return
+        wanted = tuple(task.experiment.design.controls[config] for config in task.configs)
+        for planned in self.tasks:
+            if (planned.study, planned.experiment) != (task.study, control):
+                continue
+            if planned.configs != wanted:
+                raise UsageError(
+                    f"{task.name} needs the control {listed(wanted)}, and {listed(planned.configs)} is read. "
+                    "Audit configs of different controls apart."
+                )
+            return
+        questions = self.tasks
+        self.tasks = []
+        self.add(task.study, control, wanted[0])
+        self.tasks += questions
 
 
 def _refuse_model(skipped: Sequence[Skipped], kind: str | None, usual: Sequence[str]) -> NoReturn:

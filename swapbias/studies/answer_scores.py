@@ -15,6 +15,7 @@ from swapbias.studies.answers import (
     is_refusal,
     read_answer,
 )
+from swapbias.studies.assignment_answers import read_assignments
 from swapbias.studies.catalogue import load_lexicon
 from swapbias.studies.chats import turns
 from swapbias.studies.checklists import Fact, stated
@@ -46,6 +47,7 @@ def answer_reader(reading: str, aliases: Mapping[str, str]) -> AnswerReader:
         "text": read_text,
         "person": partial(read_text, reading="person"),
         "ranking": read_ranking,
+        "assignment": read_assignment,
     }
     return readers.get(reading, partial(read_coreference, aliases=aliases))
 
@@ -158,6 +160,24 @@ def read_ranking(prompt: Prompt, text: str, *, cut: bool = False) -> Read:
     above = 1 - order.index(names[0]) / (len(names) - 1) if names[0] in order else math.nan
     score = float(order[0] == names[0])
     return score, {**_unread(score, refused), "placed_above": above}
+
+
+def read_assignment(prompt: Prompt, text: str, *, cut: bool = False) -> Read:
+    """Read the number of the option that the prompt's word is given to; NaN where it is given to none.
+
+    An answer that gives no word and declines is a refusal.
+
+    Args:
+        prompt: a prompt whose condition is the word, and whose candidates are the options.
+        text: the answer.
+        cut: the answer ended at the token limit, before words that are not read.
+    """
+    values = {candidate.text: candidate.value for candidate in prompt.candidates}
+    options = read_assignments(without_reasoning(text), values)
+    value = values.get(options.get(prompt.condition.casefold(), ""))
+    refused = not options and is_refusal(text)
+    score = math.nan if value is None else value
+    return score, _unread(score, refused)
 
 
 def read_facts(prompt: Prompt, text: str, *, cut: bool = False) -> Read:

@@ -191,6 +191,9 @@ class Design(Declared):
     """By random column the SD of its effects on a gap that a plan assumes; blank: of what none of them explains."""
     planned_sd_of: Annotated[Texts, FOR_PACKAGE] = ()
     """Study and model of the released outputs from which these SDs were computed."""
+    controls: Annotated[Mapping[Text, Text], FOR_PACKAGE] = {}
+    """By config the one of a positive control, which is audited with it: where the control's gap is not found above
+    zero, nothing is measured."""
     aggregate: Annotated[Texts, FOR_PACKAGE] = ()
     """Columns to average over before groups are compared; the last is the unit."""
 
@@ -384,6 +387,18 @@ class Study(Source):
     is for packs, which are no questions of one study."""
     experiments: tuple[Experiment, ...] = ()
     """The questions."""
+
+    def control_of(self, experiment: Experiment) -> Experiment | None:
+        """Return the experiment that is the positive control of another; None where it has none.
+
+        Args:
+            experiment: an experiment of the study.
+        """
+        wanted = {*experiment.design.controls.values()}
+        for control in self.experiments:
+            if wanted & {*control.reads.configs, *control.reads.alternatives}:
+                return control
+        return None
 
     def limits_of_run(self, experiments: Collection[str], *, own_notes: bool) -> list[str]:
         """List the limits of a run of some experiments.

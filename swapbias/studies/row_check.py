@@ -51,6 +51,8 @@ def _config_faults(study: Study, configs: Columns) -> Iterator[RawFault]:
     yield from unknown
     if unknown:
         return
+    for number, experiment in enumerate(study.experiments):
+        yield from _control_faults(number, experiment, configs)
     for name, columns in configs.items():
         if tuple(columns[: len(PROMPT_COLUMNS)]) == PROMPT_COLUMNS and name not in read:
             sentence = (
@@ -58,6 +60,19 @@ def _config_faults(study: Study, configs: Columns) -> Iterator[RawFault]:
                 "Name it in configs or the like."
             )
             yield (), sentence, ""
+
+
+def _control_faults(number: int, experiment: Experiment, configs: Columns) -> Iterator[RawFault]:
+    """Find configs of positive controls that there are not, and a config without one where others have one."""
+    controls = experiment.design.controls
+    key_path = ("experiments", number, "design", "controls")
+    audited = [*experiment.reads.configs, *experiment.reads.alternatives]
+    yield from unknown_names(key_path, [*controls], audited, "config")
+    yield from unknown_names(key_path, [*controls.values()], [*configs], "config")
+    missing = [config for config in audited if config not in controls]
+    if controls and missing:
+        sentence = f"controls has none for {listed(missing)}. Add a config of the control for it."
+        yield key_path, sentence, ""
 
 
 def column_faults(number: int, experiment: Experiment, configs: Columns) -> list[RawFault]:

@@ -21,6 +21,7 @@ from swapbias.studies.catalogue import config_rows, load_study, studies
 from swapbias.studies.published import published_rows
 from tests import baselines
 from tests.baselines import hash_of
+from tests.experiments import uncontrolled
 from tests.scoring import score_rows
 
 CONFIGS = [
@@ -70,7 +71,7 @@ def test_planted_gap_in_every_slice(study, config, experiment, effect):
     rows = score_rows(
         some_rows(study, config), planted({experiment.compares.group: effect}, wide=paired)
     )
-    found = disaggregate(pd.DataFrame(rows), study, robustness=False)
+    found = disaggregate(pd.DataFrame(rows), uncontrolled(study), robustness=False)
     gaps = [one for one in found if one.measure == experiment.compares.measure]
     sliced = {one.name for one in experiment.shows.slices if paired or one.column != "condition"}
     assert {one.slice_by for one in gaps} == {"all", *sliced}
@@ -89,7 +90,7 @@ def test_constant_and_silent_models(study, config, experiment):
     rows = some_rows(study, config)
 
     def found_of(scorer):
-        return disaggregate(pd.DataFrame(score_rows(rows, scorer)), study)
+        return disaggregate(pd.DataFrame(score_rows(rows, scorer)), uncontrolled(study))
 
     found = [one for one in found_of(baselines.blind()) if one.measure != "mean"]
     assert all(math.isnan(one.estimate.value) or one.measure == "count_above" for one in found)
@@ -244,7 +245,14 @@ def test_published_numbers_have_findings(study):
     """Every key of published.csv is one that disaggregate makes, so that each published number is
     compared, but those that are marked as not compared."""
     # of released outputs and tables, not of prompts
-    counted = ("phrase_table_cells", "stereotype rate", "count", "dev_accuracy")
+    counted = (
+        "phrase_table_cells",
+        "stereotype rate",
+        "count",
+        "dev_accuracy",
+        "tau",
+        "d_score",
+    )
     published = [
         row
         for row in published_rows(study)

@@ -93,8 +93,9 @@ def test_card_parts_and_header(card):
     assert set(card.header) - {"source_datasets"} == KEYS
     assert len(card.header["pretty_name"]) <= 25
     readme = (corpus_dir(card.corpus.name) / "README.md").read_text()
-    language = re.search(r"^Language: `(\w+)`$", readme, re.MULTILINE)
-    assert card.header["language"] == [language[1] if language else "en"]
+    languages = re.search(r"^Language: (.+)$", readme, re.MULTILINE)
+    codes = re.findall(r"`(\w+)`", languages[1]) if languages else ["en"]
+    assert card.header["language"] == codes
     assert set(card.header["tags"]) == {"bias", "fairness", "swapbias", *card.corpus.tags}
     assert {"original", "extended|other"} >= set(card.header["source_datasets"]) > set()
     cited = dataset_card.citation(card.corpus.name)  # blank of a study without a paper
@@ -107,6 +108,7 @@ def test_card_parts_and_header(card):
 
 HEADERS = {  # gender_lexicon has ten pairs of an MIT repository, occupation_sentiment the 800 sentences of another
     "spanish_occupations": {"language": ["es"]},
+    "cross_care": {"language": ["en", "es", "zh", "fr"]},
     "gender_lexicon": {"license": ["apache-2.0", "mit"], "task_categories": ["other"]},
     "clinical_swaps": {"task_categories": ["text-generation"]},
     "care_notes": {"task_categories": ["text-generation"]},
@@ -277,6 +279,7 @@ COLUMNS_OF_MANY_VALUES = {
     ("group_packs", "people", "group", 60),
     ("group_packs", "words", "label", 33),
     *(("gest", one, "construct", 16) for one in ("masked", "causal", "masked_1_1", "causal_1_1")),
+    *(("implicit_association", one, "construct", 21) for one in ("default", "synonym", "decision")),
 }
 
 

@@ -16,7 +16,7 @@ from swapbias.models.scorer import Scorer
 from swapbias.studies import Experiment, Row, as_prompts
 
 FACTS = "facts"
-_LONG_TEXTS = (FACTS, "tone")  # readings of extracts and summaries
+_LONG_TEXTS = (FACTS, "tone", "assignment")  # readings of extracts, summaries and lists
 _LONG_TOKENS = 512  # tokens of a text, where nothing else is set
 _CLOSED_QUESTIONS = (
     "options",
@@ -58,6 +58,7 @@ class Chat(Kind):
         ),
         "completion": Reading(_share_units()),
         "ranking": Reading({**_share_units(), "placed_above": "share of the other candidates"}),
+        "assignment": Reading(_share_units()),
         "tone": Reading(
             {
                 **_SENTIMENT_UNITS,
