@@ -74,10 +74,18 @@ def _say_of_corpus(name: str, error: ValueError) -> None:
 
 
 def _show_studies(outlines: "Sequence[studies.Study]", kind: str) -> None:
-    """Show the experiments that a kind of model reads, those of a study with many as one line."""
+    """Show the experiments that a kind of model reads, those of a study with many as one line.
+
+    Positive controls are left out: they run with their questions.
+    """
     for study in outlines:
         of_kind = [experiment for experiment in study.experiments if experiment.kind == kind]
-        experiments = [experiment for experiment in of_kind if experiment.reads.configs]
+        controls = [study.control_of(experiment) for experiment in of_kind]
+        experiments = [
+            experiment
+            for experiment in of_kind
+            if experiment.reads.configs and experiment not in controls
+        ]
         if len(experiments) > _MOST_NAMED:
             _show_line(f"{study.name} ({len(experiments)} experiments)", study.title)
             continue
