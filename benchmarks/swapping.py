@@ -17,7 +17,7 @@ from benchmarks.frame import FOLDER, Prepared, Scale, Side, Workload
 from benchmarks.measuring import memcpy_rate
 from swapbias.swapping.rule_tables import rules_by_word
 from swapbias.swapping.swapper import Swapper
-from swapbias.swapping.table import load_table
+from swapbias.swapping.table import inclusive_forms, load_table
 
 MEGABYTES = 200.0
 WORDS = "one regex, the paper's 11 terms"
@@ -174,6 +174,7 @@ def _by_context() -> Sequence[str]:
     return [
         *rules_by_word("context_rules.csv"),
         *(text for text, term in terms.items() if len(term.others) > 1),
+        *_WORD.findall(" ".join(inclusive_forms())),  # of "(wo)man" and its like
     ]
 
 

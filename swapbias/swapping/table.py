@@ -241,9 +241,9 @@ def _add_glued(columns: dict[str, tuple[int, list[str], list[str]]]) -> None:
         side, others, neutral = columns[text]
         for unit in UNITS:
             pairs = [
-                (f"{unit}{other}", f"{unit}{new}")
-                for other, new in zip(others, neutral, strict=True)
-                if other.lower() in DEMOGRAPHIC
+                (f"{unit}{target}", f"{unit}{new}")
+                for target, new in zip(others, neutral, strict=True)
+                if target.lower() in DEMOGRAPHIC
             ]
             glued_others, glued_neutral = (list(words) for words in zip(*pairs, strict=True))
             columns[f"{unit}{text}"] = (side, glued_others, glued_neutral)

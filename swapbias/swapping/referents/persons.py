@@ -251,7 +251,7 @@ class Persons:
                 owners[index] = OF_BOTH
                 continue
             persons = mentions.between(low, start, pronoun_side, strange[pronoun_side])
-            place = Place(
+            context = Place(
                 pronoun_side,
                 before,
                 after,
@@ -260,7 +260,7 @@ class Persons:
                 quoted[index],
                 not number or means_patient[number - 1],
             )
-            settled = settled_owner(place)
+            settled = settled_owner(context)
             if settled is not None:
                 owners[index] = settled
                 means_patient[number] = settled == OF_PATIENT

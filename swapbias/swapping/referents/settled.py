@@ -42,7 +42,7 @@ class Place(NamedTuple):
     """The pronoun of its gender before it means the patient."""
 
 
-def settled_owner(place: Place) -> int | None:
+def settled_owner(context: Place) -> int | None:
     """Return whose a pronoun is where no weighing is needed.
 
     >>> settled_owner(Place(1, b"Seen by Dr. Kim (", b"/her)")) == OF_OTHER
@@ -51,29 +51,32 @@ def settled_owner(place: Place) -> int | None:
     True
 
     Args:
-        place: where it stands.
+        context: where it stands.
 
     Returns:
         An index into ``OWNERS``; None where its context must be weighed.
     """
-    if _is_declared(place):
+    if _is_declared(context):
         return OF_OTHER
-    if _is_reported(place.before, place.after):
+    if _is_reported(context.before, context.after):
         return OF_PATIENT
-    owner = _quoted_owner(place) if place.may_be_quoted else None
-    if owner is None and any(person.kind in (KIN, CHILD) for person in place.persons):
-        owner = _newborn_owner(place)
+    owner = _quoted_owner(context) if context.may_be_quoted else None
+    if owner is None and any(person.kind in (KIN, CHILD) for person in context.persons):
+        owner = _newborn_owner(context)
     return owner
 
 
-def _is_declared(place: Place) -> bool:
+def _is_declared(context: Place) -> bool:
     """Tell whether a pronoun is one of those that another person goes by: "Dr. Kim (she/her)"."""
-    if place.after[:2].lstrip()[:1] not in (b"/", b")") and place.before[-2:].rstrip()[-1:] != b"/":
+    if (
+        context.after[:2].lstrip()[:1] not in (b"/", b")")
+        and context.before[-2:].rstrip()[-1:] != b"/"
+    ):
         return False
-    is_in_set = byte_pattern("declared_after").match(place.after) or place.before.rstrip().endswith(
-        b"/"
-    )
-    return bool(is_in_set and byte_pattern("declared_other").search(place.before))
+    is_in_set = byte_pattern("declared_after").match(
+        context.after
+    ) or context.before.rstrip().endswith(b"/")
+    return bool(is_in_set and byte_pattern("declared_other").search(context.before))
 
 
 def _is_reported(before: bytes, after: bytes) -> bool:
@@ -88,24 +91,24 @@ def _is_reported(before: bytes, after: bytes) -> bool:
     return byte_pattern("reported_chain").search(sentence) is not None
 
 
-def _quoted_owner(place: Place) -> int | None:
+def _quoted_owner(context: Place) -> int | None:
     """Return whose a pronoun is that stands within quotation marks: the patient speaks of others.
 
     None outside of quotation marks, and where nothing says who speaks.
     """
-    quotation = byte_pattern("quotation").search(place.before)
+    quotation = byte_pattern("quotation").search(context.before)
     if not quotation:
         return None
-    introduction = place.before[: quotation.start() + 1].rstrip(b'"\xe2')
+    introduction = context.before[: quotation.start() + 1].rstrip(b'"\xe2')
     if byte_pattern("other_speaks").search(introduction):
         return OF_PATIENT
     if byte_pattern("patient_speaks").search(introduction):
         return OF_OTHER
     speaker = byte_pattern("pronoun_speaks").search(introduction)
     if speaker:
-        is_patient = place.follows_patient and len(speaker[1]) == 2 + place.side  # "he", "she"
+        is_patient = context.follows_patient and len(speaker[1]) == 2 + context.side  # "he", "she"
         return OF_OTHER if is_patient else OF_PATIENT
-    return OF_OTHER if byte_pattern("patient_spoke").match(place.after) else None
+    return OF_OTHER if byte_pattern("patient_spoke").match(context.after) else None
 
 
 @lru_cache(maxsize=64)
@@ -114,23 +117,23 @@ def _is_mothers(head: bytes) -> bool:
     return byte_pattern("mother_note").search(head) is not None
 
 
-def _newborn_owner(place: Place) -> int | None:
+def _newborn_owner(context: Place) -> int | None:
     """Return whose a pronoun is behind the mention of a newborn, by what is said there of newborns or mothers."""
-    named = [person for person in place.persons if person.kind in (CHILD, KIN, PATIENT)]
-    last = named[-1].kind if named else PATIENT
-    of_newborn = byte_pattern("newborn_predicate").match(place.after) is not None
-    may_be_child = last == CHILD or any(part in place.before for part in _BIRTHS)
+    candidates = [person for person in context.persons if person.kind in (CHILD, KIN, PATIENT)]
+    last = candidates[-1].kind if candidates else PATIENT
+    of_newborn = byte_pattern("newborn_predicate").match(context.after) is not None
+    may_be_child = last == CHILD or any(part in context.before for part in _BIRTHS)
     if not of_newborn and not may_be_child:
         return None
-    infants = is_infant(place.head)
-    if not infants and not _is_mothers(place.head):
+    infants = is_infant(context.head)
+    if not infants and not _is_mothers(context.head):
         return None
     if infants:
-        is_mothers = last == KIN and place.after.lstrip().startswith(b"cried")
+        is_mothers = last == KIN and context.after.lstrip().startswith(b"cried")
         return OF_PATIENT if of_newborn and not is_mothers else None
-    is_child = last == CHILD or byte_pattern("birth_of_child").search(place.before) is not None
+    is_child = last == CHILD or byte_pattern("birth_of_child").search(context.before) is not None
     if last == PATIENT or not is_child:
         return None
-    if byte_pattern("maternal_predicate").match(place.after):
+    if byte_pattern("maternal_predicate").match(context.after):
         return OF_PATIENT
     return OF_RELATIVE if of_newborn else None
