@@ -184,7 +184,7 @@ def test_original_prompts_are_released_ones(upstream):
 
 def test_unknown_names(tmp_path, monkeypatch):
     """An unknown name is refused with the known ones."""
-    known = "expected one of adjective_coreference, care_notes, clinical_chat, clinical_notes"
+    known = "expected one of adjective_coreference, bbq, care_notes, clinical_chat, clinical_notes"
     for call, sentence in (
         (lambda: studies.load_corpus("nope"), f"Unknown corpus 'nope': {known}"),
         (lambda: studies.load_study("gender_lexicon"), "Unknown study"),
