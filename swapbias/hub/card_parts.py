@@ -1,8 +1,8 @@
 """Parts of cards that are made: two rows of a pair, names of configs in short, code with its revisions."""
 
+import fnmatch
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
 from itertools import islice
 
 from swapbias.hub.cards import markdown
@@ -83,9 +83,9 @@ def two_rows(rows: Sequence[Mapping[str, str]]) -> str:
         if tells and any(cells) and name not in _IDS and cells not in columns.values():
             columns[name] = cells
     names = [*columns][:_MOST_COLUMNS]
-    shown = [_around_difference(columns[name]) for name in names]
+    shortened = [_around_difference(columns[name]) for name in names]
     lines = [[f"`{name}`" for name in names], ["---"] * len(names)]
-    lines += [[markdown(cell) for cell in line] for line in zip(*shown, strict=True)]
+    lines += [[markdown(cell) for cell in line] for line in zip(*shortened, strict=True)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -115,9 +115,9 @@ def _first_pair(config: Config) -> list[dict[str, str]]:
         return []
     first: dict[str, dict[str, str]] = {}
     for row in islice(_cells(config), _MOST_ROWS):
-        other = first.setdefault(row["pair_id"], row)
-        if other["group"] != row["group"]:
-            return [other, row]
+        earlier = first.setdefault(row["pair_id"], row)
+        if earlier["group"] != row["group"]:
+            return [earlier, row]
     return []
 
 
@@ -171,8 +171,8 @@ def _patterns(names: Sequence[str], all_names: Sequence[str]) -> str:
         covered_by[name] = {name}
         for end in _ENDS.finditer(name):
             for pattern in (f"{name[: end.end()]}*", f"*{name[end.start() :]}"):
-                covered_by[pattern] = {one for one in all_names if fnmatchcase(one, pattern)}
-    fitting = {pattern: found for pattern, found in covered_by.items() if found <= {*names}}
+                covered_by[pattern] = set(fnmatch.filter(all_names, pattern))
+    fitting = {pattern: covered for pattern, covered in covered_by.items() if covered <= {*names}}
     remaining = {*names}
     chosen = []
     while remaining:

@@ -59,7 +59,7 @@ def export_run(source: "str | PathLike[str]", out: Path) -> Exported:
     findings, manifest = _read_public(source)
     logs: dict[str, Record] = {}
     left_out = 0
-    for study, model_id in dict.fromkeys((found.study, found.model_id) for found in findings):
+    for study, model_id in dict.fromkeys((finding.study, finding.model_id) for finding in findings):
         of_model = [
             finding
             for finding in findings

@@ -1,6 +1,7 @@
 """The ``model-index`` in the header of a model's card, which the Hub shows as evaluation results."""
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -197,9 +198,8 @@ def _spliced(header: str, entry: Mapping[str, Any], index: int) -> str | None:
     entries = values[MODEL_INDEX]
     if not isinstance(entries, yaml.SequenceNode) or entries.flow_style or not entries.value:
         return None
-    indent = " " * entries.start_mark.column
     lines = header.splitlines(keepends=True)
-    text = "".join(f"{indent}{line}" for line in cards.dump([entry]).splitlines(keepends=True))
+    text = textwrap.indent(cards.dump([entry]), "".ljust(entries.start_mark.column))
     if index < len(entries.value):
         start = entries.value[index].start_mark.line
         end = _end_line(lines, entries.value[index])
