@@ -3,14 +3,17 @@
 D is computed as published, with labels as the released code has them and with right ones.
 """
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from statistics import NormalDist
 
 import numpy as np
+from numpy.typing import NDArray
 
 from swapbias.builders._implicit_association_tables import NAME
 from swapbias.errors import UpstreamMissingError
@@ -31,6 +34,8 @@ _SMALLEST = 0.0001
 _PLAIN = re.compile(r"[A-Za-z' ]+ - [A-Za-z' ]+")
 _SPLIT = re.compile(r", |\], \[")
 _BLANK = ("", "")
+_NEWTON_STEPS = 30
+_NORMAL_975 = NormalDist().inv_cdf(0.975)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,34 +268,54 @@ def chained_numbers(rows: Sequence[Mapping[str, str]]) -> Iterator[ReleasedNumbe
     Args:
         rows: released answers with ``decision_bias`` (0 or 1), ``iat_bias`` (-1 to 1) and ``dataset``.
     """
-    # Statistics that nothing else of a corpus needs.
-    import pandas as pd
-    import statsmodels.api as sm
+    import pandas as pd  # nothing else of a corpus needs it
 
     columns = ["decision_bias", "iat_bias", "dataset"]
     table = pd.DataFrame([{column: row[column] for column in columns} for row in rows])
     numbers = table[columns[:2]].replace("", np.nan).astype(float)
     table = numbers.assign(dataset=table["dataset"]).dropna()
-    fit = sm.Logit(table["decision_bias"], sm.add_constant(table["iat_bias"])).fit(disp=False)
-    for name, column in (("intercept", "const"), ("slope", "iat_bias")):
-        low, high = fit.conf_int().loc[column]
-        for quantity, value in (
-            ("coefficient", fit.params[column]),
-            ("standard error", fit.bse[column]),
-            ("z", fit.tvalues[column]),
-            ("95 % interval from", low),
-            ("95 % interval to", high),
-        ):
-            yield ReleasedNumber("", "logistic_regression", f"{name}, {quantity}", float(value))
-    for quantity, value in (
-        ("log-likelihood", fit.llf),
-        ("log-likelihood without slope", fit.llnull),
-        ("McFadden's R2", fit.prsquared),
-        ("AIC", fit.aic),
-        ("BIC", fit.bic),
-    ):
-        yield ReleasedNumber("", "logistic_regression", quantity, float(value))
+    yield from _regression(table["iat_bias"].to_numpy(), table["decision_bias"].to_numpy())
     means = table.groupby("dataset")[columns[:2]].mean()
     for name, of_rows in ((f"{len(table)} answers", table), (f"{len(means)} lists", means)):
         r = np.corrcoef(of_rows["decision_bias"], of_rows["iat_bias"])[0, 1]
         yield ReleasedNumber("", "correlation", f"r over {name}", float(r))
+
+
+def _regression(
+    bias: NDArray[np.float64], decided: NDArray[np.float64]
+) -> Iterator[ReleasedNumber]:
+    """Yield the logistic regression of decisions (0 or 1) on D, by maximum likelihood with Newton's steps."""
+    design = np.column_stack([np.ones(len(bias)), bias])
+    coefficients = np.zeros(2)
+    for _ in range(_NEWTON_STEPS):
+        shares = 1 / (1 + np.exp(-design @ coefficients))
+        information = design.T @ (design * (shares * (1 - shares))[:, None])
+        coefficients += np.linalg.solve(information, design.T @ (decided - shares))
+    errors = np.sqrt(np.diag(np.linalg.inv(information)))
+    for index, name in enumerate(("intercept", "slope")):
+        value, error = float(coefficients[index]), float(errors[index])
+        numbers = {
+            "coefficient": value,
+            "standard error": error,
+            "z": value / error,
+            "95 % interval from": value - _NORMAL_975 * error,
+            "95 % interval to": value + _NORMAL_975 * error,
+        }
+        for quantity, number in numbers.items():
+            yield ReleasedNumber("", "logistic_regression", f"{name}, {quantity}", number)
+    log_likelihood = _log_likelihood(1 / (1 + np.exp(-design @ coefficients)), decided)
+    without_slope = _log_likelihood(np.full(len(decided), decided.mean()), decided)
+    numbers = {
+        "log-likelihood": log_likelihood,
+        "log-likelihood without slope": without_slope,
+        "McFadden's R2": 1 - log_likelihood / without_slope,
+        "AIC": 4 - 2 * log_likelihood,
+        "BIC": 2 * math.log(len(decided)) - 2 * log_likelihood,
+    }
+    for quantity, number in numbers.items():
+        yield ReleasedNumber("", "logistic_regression", quantity, number)
+
+
+def _log_likelihood(shares: NDArray[np.float64], decided: NDArray[np.float64]) -> float:
+    """Return the log-likelihood of decisions (0 or 1) with these probabilities."""
+    return float(np.sum(np.log(np.where(decided == 1, shares, 1 - shares))))

@@ -260,7 +260,7 @@ def pair_gaps(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
     """
     compared = context.compared_rows(rows)
     scores, groups, pairs = _columns_of_units(context, compared)
-    _refuse_without_pairs(context, groups, pairs)
+    _refuse_without_pairs(context, compared, groups, pairs)
     units = pair_units.units_of_pairs(scores, groups, pairs, context.sides)
     first_rows = compared.iloc[units.rows]
     return first_rows.assign(gap=units.values, **_scores_by_group(context, units))
@@ -314,7 +314,7 @@ def gap_units(context: Context, rows: pd.DataFrame) -> Units | None:
     compared = by_sentence(experiment, compared, context.score)
     scores, groups, pairs = _columns_of_units(context, compared)
     if comparison.is_paired:
-        _refuse_without_pairs(context, groups, pairs)
+        _refuse_without_pairs(context, compared, groups, pairs)
     units = comparison.units(scores, groups, pairs, context.sides)
     unit_rows = compared.iloc[units.rows].assign(
         value=units.values, sample=units.samples, **_scores_by_group(context, units)
@@ -330,12 +330,13 @@ def gap_units(context: Context, rows: pd.DataFrame) -> Units | None:
 
 
 def _refuse_without_pairs(
-    context: Context, groups: NDArray[np.intp], pairs: NDArray[np.intp]
+    context: Context, rows: pd.DataFrame, groups: NDArray[np.intp], pairs: NDArray[np.intp]
 ) -> None:
     """Refuse rows that are no pairs, one of each group, by the indexes of their groups and pairs."""
     count = len(context.sides)
     has_all_groups = len(np.unique(groups)) == count
-    if not has_all_groups or np.bincount(pairs * count + groups).max() > 1:
+    is_repeated = np.bincount(pairs * count + groups).max(initial=0) > 1
+    if "pair_id" not in rows or not has_all_groups or is_repeated:
         raise ValueError(
             f"rows of {context.experiment.name} are no pairs: expected one of each group in each pair."
         )

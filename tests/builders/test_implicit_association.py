@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+import statsmodels.api
 
 from swapbias.builders import _implicit_association_released as outputs
 from swapbias.findings import disaggregate, primary_findings, terms
@@ -99,6 +100,21 @@ def test_chained_numbers():
     assert numbers["slope, coefficient"] == pytest.approx(math.log(30 / 10 * 40 / 20), rel=1e-5)
     error = math.sqrt(1 / 30 + 1 / 10 + 1 / 20 + 1 / 40)
     assert numbers["slope, standard error"] == pytest.approx(error, rel=1e-5)
+    x = np.array([bias for (bias, _), count in cells.items() for _ in range(count)])
+    y = np.array([decision for (_, decision), count in cells.items() for _ in range(count)])
+    fit = statsmodels.api.Logit(y, statsmodels.api.add_constant(x)).fit(disp=False)
+    of_statsmodels = {
+        "intercept, coefficient": fit.params[0],
+        "intercept, 95 % interval from": fit.conf_int()[0, 0],
+        "slope, 95 % interval to": fit.conf_int()[1, 1],
+        "slope, z": fit.tvalues[1],
+        "log-likelihood": fit.llf,
+        "McFadden's R2": fit.prsquared,
+        "AIC": fit.aic,
+        "BIC": fit.bic,
+    }
+    for contrast, value in of_statsmodels.items():
+        assert numbers[contrast] == pytest.approx(value, rel=1e-6), contrast
     # phi of the table: (30 * 40 - 10 * 20) / sqrt(40 * 60 * 50 * 50)
     assert numbers["r over 100 answers"] == pytest.approx(1000 / math.sqrt(6_000_000))
 

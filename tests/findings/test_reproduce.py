@@ -237,7 +237,7 @@ def test_missing_outputs(tmp_path, monkeypatch):
         "logistic regression (bag of words)",
         "bidirectional LSTM",
     ]
-    assert "runs/logreg.txt was not found" in missing[1].reason
+    assert "runs/logreg.txt, which was not found" in missing[1].reason
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import swapbias
 from swapbias.cli import app
-from swapbias.studies.catalogue import metrics
+from swapbias.studies.catalogue import load_corpus, metrics
 from tests.conftest import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -76,12 +76,17 @@ def test_pins_in_pages_exist(hub, monkeypatch, tmp_path):
     assert {what for what, *_ in found} == {"load_dataset", "evaluate.load"}
     assert len(found) > len(every) + 1  # one a card, and those of docs/hub.md
     for what, (name, *config), named in found:
-        if what == "load_dataset":
+        if what == "load_dataset" and ("dataset", name) not in every:  # of a metric's card
+            assert named["revision"] == f"v{load_corpus(name.removeprefix('swapbias/')).version}"
+        elif what == "load_dataset":
             files = hub.files("dataset", name, revision=named["revision"])
             assert f"{config[0]}/{named['split']}-00000-of-00001.parquet" in files
         else:
             assert f"v{named['revision']}" in hub.tags("space", name)
     tags = {tag for key in every for tag in hub.tags(*key)}
+    tags |= {
+        named["revision"] for what, _, named in found if what == "load_dataset"
+    }  # checked above
     scripts = [path.read_text() for path in sorted((ROOT / "scripts").glob("*.py"))]
     helps = [
         CliRunner().invoke(app, ["pull", kind, "--help"]).output

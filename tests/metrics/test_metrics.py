@@ -207,8 +207,9 @@ def test_card_code_runs(name, monkeypatch, capsys):
     load = evaluate.load
     calls = []
 
-    def rows(place, config, *, split):
+    def rows(place, config, *, split, revision):
         corpus = place.removeprefix("NS/")
+        assert revision == "VERSION"
         assert split == studies.load_corpus(corpus).config(config).split
         return swapbias.load_prompts(corpus, config)
 

@@ -368,12 +368,12 @@ def test_unavailable_experiment(tmp_path, monkeypatch):
     tasks, skipped = plan_tasks(Settings(options=option))
     assert {"gendered_stigma", "stigma_vignettes"} <= {task.study.name for task in tasks}
     reasons = {one.experiment: one.reason for one in skipped if one.study == "resume_ranking"}
-    assert "resumes_to_rank.json was not found" in reasons["single"]
+    assert "resumes_to_rank.json, which was not found" in reasons["single"]
     told = " ".join(plan_sentences(Settings(options=option)))
-    assert "resume_ranking single (BloombergGraphics" in told
+    assert "resume_ranking single (resume_ranking is made of BloombergGraphics" in told
     both = Settings(studies=("resume_ranking", "gendered_stigma:choices"), options=option)
     assert {task.study.name for task in plan_tasks(both)[0]} == {"gendered_stigma"}
-    with pytest.raises(UpstreamMissingError, match=r"resumes_to_rank.json was not found"):
+    with pytest.raises(UpstreamMissingError, match=r"resumes_to_rank.json, which was not found"):
         plan_tasks(Settings(studies=("resume_ranking",), options=option))
 
 

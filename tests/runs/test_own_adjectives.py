@@ -141,7 +141,7 @@ def test_audit_with_own_adjectives(written, tmp_path, quiet):
     public = manifest_redaction.public_manifest(manifest)
     assert public["settings"]["words"] == {"adjectives": "adjectives.csv"}
     assert public["corpora"][0]["adjectives_sha256"] == file_sha256(path)
-    assert "-M adjectives=adjectives.csv" in repeat_command(manifest)
+    assert "-M adjectives=PLACE/adjectives.csv" in repeat_command(manifest)
     assert not reads_installed(manifest)
 
 
