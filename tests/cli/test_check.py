@@ -17,6 +17,7 @@ from swapbias.findings.terms import FAILS, PASSES
 from swapbias.runs import Settings, check_run, start
 from tests.conftest import ROOT
 
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
 # Functions of texts: no gap, and one beyond the margin; jitter gives both an error.
 MODELS = """
 import zlib
@@ -123,15 +124,14 @@ def test_impossible_checks(runs):
 
 def run_action(folder, **inputs):
     """The composite action as a runner reads it: each step with bash, its expressions filled in; code and outputs."""
-    action = yaml.safe_load((ROOT / "action.yml").read_text())
-    action_inputs = {name: one.get("default", "") for name, one in action["inputs"].items()} | {
+    action_inputs = {name: one.get("default", "") for name, one in ACTION["inputs"].items()} | {
         name.replace("_", "-"): value for name, value in inputs.items()
     }
     output = folder / "github_output"
     known = {f"inputs.{name}": value for name, value in action_inputs.items()}
     known |= {"github.action_path": str(ROOT), "runner.os": "Linux"}
     usual = os.environ | {"PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"}
-    for step in action["runs"]["steps"]:
+    for step in ACTION["runs"]["steps"]:
         if "uses" in step:  # actions of others, which a runner fetches; these run on Node 24
             assert step["uses"] in (
                 "actions/setup-python@v6",
@@ -155,6 +155,35 @@ def run_action(folder, **inputs):
         if done.returncode and step.get("id") != "check":
             break
     return done, outputs
+
+
+def test_cache_keys_of_the_action(tmp_path):
+    """Keys of caches have no comma, which actions/cache refuses, and differ by what is installed."""
+    (step,) = (step for step in ACTION["runs"]["steps"] if step.get("id") == "caches")
+    keys = []
+    for install in ("swapbias[models,chat]", "swapbias[models]"):
+        output = tmp_path / "output"
+        output.write_text("")
+        known = {"github.action_path": str(ROOT), "runner.os": "Linux"}
+        known |= {"inputs.install": install, "inputs.model": "a/b"}
+        filled = {name: fill(value, known) for name, value in step["env"].items()}
+        path = f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
+        subprocess.run(
+            ["bash", "-eo", "pipefail", "-c", step["run"]],
+            env=os.environ | filled | {"GITHUB_OUTPUT": str(output), "PATH": path},
+            check=True,
+        )
+        known |= {
+            f"steps.caches.outputs.{name}": value
+            for name, value in outputs_of(output.read_text()).items()
+        }
+        caches = [
+            step["with"] for step in ACTION["runs"]["steps"] if "cache@" in step.get("uses", "")
+        ]
+        keys.append([fill(cache["key"], known) for cache in caches])
+    assert not any("," in key or len(key) > 512 for key in (*keys[0], *keys[1]))
+    (packages, model), (other_packages, same_model) = keys
+    assert (packages != other_packages, model == same_model) == (True, True)
 
 
 def fill(text, known):
@@ -197,9 +226,8 @@ def test_action(runs, tmp_path):
     }
     assert (tmp_path / given["report"]).is_file()
     assert (tmp_path / given["junit"]).is_file()
-    outputs = yaml.safe_load((ROOT / "action.yml").read_text())["outputs"]
     expected = {name: f"${{{{ steps.check.outputs.{name} }}}}" for name in given}
-    assert {name: one["value"] for name, one in outputs.items()} == expected
+    assert {name: one["value"] for name, one in ACTION["outputs"].items()} == expected
     assert "::notice" in done.stdout
 
 
