@@ -8,7 +8,7 @@ from torch import nn
 
 from swapbias.models.engine.encoder import twin
 from swapbias.models.engine.layer_choice import pinned_layers
-from swapbias.models.engine.linear_layers import ONEDNN, OneDnnLinear, speed_of_onednn
+from swapbias.models.engine.linear_layers import ONEDNN, OneDnnLinear, has_onednn, speed_of_onednn
 
 _LEAST_WEIGHTS = 2**18  # of the largest layer; smaller ones gain nothing
 _PARTS_OF_MEMORY = 4  # the copied weights take at most one of these
@@ -22,7 +22,7 @@ def with_fastest_layers(model: Any, name: str = "") -> tuple[Any, str]:
 
     Args:
         model: a model in eval mode; it stays as it is.
-        name: its name in manifests. A run that goes on or is repeated keeps what it began with.
+        name: its name in manifests. A run that goes on or is repeated keeps what it began with, where torch can.
 
     Returns:
         The model, and ``ONEDNN`` or blank.
@@ -37,7 +37,7 @@ def with_fastest_layers(model: Any, name: str = "") -> tuple[Any, str]:
             speed_of_onednn(largest.in_features, largest.out_features) > 1
         )
     else:
-        is_chosen = pinned == ONEDNN
+        is_chosen = pinned == ONEDNN and has_onednn()
     if not is_chosen:
         return model, ""
     try:

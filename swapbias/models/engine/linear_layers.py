@@ -84,6 +84,11 @@ def _copied(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().to_mkldnn()
 
 
+def has_onednn() -> bool:
+    """Tell whether this build of torch can multiply by oneDNN."""
+    return bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
+
+
 def speed_of_onednn(inside: int, outside: int) -> float:
     """Return how many times as fast as torch's own product oneDNN is here, tried for some milliseconds, once a shape.
 
@@ -94,7 +99,7 @@ def speed_of_onednn(inside: int, outside: int) -> float:
     Returns:
         1 where it gains less than a fifth, which is not worth a copy of the weights.
     """
-    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+    if not has_onednn():
         return 1.0
     speed = _measured_speed(inside, min(outside, _TRIED_OUTPUTS), torch.get_num_threads())
     return speed if speed >= _WORTH_COPYING else 1.0

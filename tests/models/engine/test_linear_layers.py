@@ -225,6 +225,27 @@ def test_manifest_decides(tmp_path, choose):
         assert run.manifest()["models"] == manifest["models"]
 
 
+@needs_onednn
+def test_repeat_without_onednn(tmp_path, choose, monkeypatch):
+    """A run that was computed by oneDNN is repeated where torch has none, by torch's own product."""
+    folder = tiny.save("roberta", tmp_path)
+    audited = {"studies": "gendered_stigma:rq1", "limit": 12, "progress": False}
+    choose(2.0)
+    swapbias.audit(str(folder), out=tmp_path / "first", **audited)
+    manifest = json.loads((tmp_path / "first" / "manifest.json").read_text())
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    monkeypatch.setattr(OneDnnLinear, "__init__", None)
+    settings = Settings.from_manifest(manifest["settings"])
+    run, _ = runs.start(settings, tmp_path / "again", expected=manifest, cache=False, **QUIET)
+    (pin,) = run.manifest()["models"]
+    assert "linear_layers" not in pin
+    values = [
+        [finding.estimate.value for finding in runs.read_run(folder).found]
+        for folder in (tmp_path / "first", tmp_path / "again")
+    ]
+    assert values[0] == pytest.approx(values[1], abs=EQUAL, nan_ok=True)
+
+
 def test_manifest_of_several_models():
     """Each model keeps its own choice, and features that of the entry that has them."""
     entries = [
