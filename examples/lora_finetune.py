@@ -8,7 +8,8 @@ and every 100 steps, and goes to whatever the Trainer reports to. Of several pro
 
 import argparse
 
-from datasets import load_dataset
+import pandas as pd
+from datasets import Dataset
 from peft import LoraConfig, get_peft_model
 from transformers import (
     AutoModelForSequenceClassification,
@@ -39,7 +40,8 @@ def main() -> None:
         settings.model, id2label=LABELS, label2id={name: label for label, name in LABELS.items()}
     )
     model = get_peft_model(base, LoraConfig(task_type="SEQ_CLS", target_modules="all-linear"))
-    rows = load_dataset("csv", data_files=settings.data, split="train")
+    # In memory: load_dataset would keep a copy of the texts in the cache of datasets.
+    rows = Dataset.from_pandas(pd.read_csv(settings.data), preserve_index=False)
     rows = rows.map(lambda batch: tokenizer(batch["text"], truncation=True), batched=True)
     arguments = TrainingArguments(
         settings.out,

@@ -3,11 +3,13 @@
 import csv
 import os
 import re
+import stat
 import subprocess
 import sys
 
 import pytest
 
+from swapbias.files import CREDENTIALED
 from tests import tiny
 from tests.conftest import ROOT
 
@@ -15,9 +17,9 @@ EXAMPLES = ROOT / "examples"
 GAP = re.compile(r"([+-][\w.]+) \(([+-][\w.]+) to ([+-][\w.]+)\)")
 
 
-def run(*arguments, code=0):
+def run(*arguments, code=0, **changed):
     """Run a script of the folder; returns what it prints."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore", **changed}
     done = subprocess.run(
         [sys.executable, *map(str, arguments)],
         capture_output=True,
@@ -55,12 +57,14 @@ def test_lora_finetune(tmp_path):
         *(EXAMPLES / "lora_finetune.py", "--model", folder, "--data", tmp_path / "train.csv"),
         *("--out", tmp_path / "adapter", "--study", "occupation_sentiment:control"),
         *("--steps", "4", "--every", "2", "--cpu"),
+        HF_DATASETS_CACHE=str(tmp_path / "cache"),
     )
     lines = [line for line in printed.splitlines() if line.startswith("step ")]
     assert [line.split(": ")[0] for line in lines] == ["step 0", "step 2", "step 4"]
     gaps = [gaps_of(line) for line in lines]
     assert all(low < value < high for value, low, high in gaps)
     assert (tmp_path / "adapter" / "adapter_model.safetensors").is_file()
+    assert not [*(tmp_path / "cache").rglob("*.arrow")]  # no copy of the texts
 
 
 def test_nightly_gate(tmp_path):
@@ -86,17 +90,20 @@ def steady(texts):
     ]
 
 
-def test_own_notes(tmp_path):
-    """A classifier trained on notes in both genders has a smaller gap than one trained as they are written."""
+@pytest.mark.parametrize("ids", [(), ("note_id", "subject_id", "charttime")], ids=["own", "MIMIC"])
+def test_own_notes(tmp_path, ids):
+    """A classifier trained on notes in both genders has a smaller gap; all files are its user's, marked for MIMIC."""
     for name, count in (("train", 80), ("test", 40)):
         rows = []
         for index in range(count):
             label = index % 2
             is_woman = bool(label) is (index % 8 > 1)  # of three notes in four
             symptom = "fever" if bool(label) is (index % 3 > 0) else "cough"
-            rows.append((f"{'She' if is_woman else 'He'} has {symptom}. Bed {index % 5}0.", label))
+            text = f"{'She' if is_woman else 'He'} has {symptom}. Bed {index % 5}0."
+            rows.append((*(f"{name}{index}" for _ in ids), text, label))
         with (tmp_path / f"{name}.csv").open("w", newline="") as file:
-            csv.writer(file).writerows([("text", "label"), *rows])
+            csv.writer(file).writerows([(*ids, "text", "label"), *rows])
+    (tmp_path / "out").mkdir()
     printed = run(
         *(EXAMPLES / "own_notes.py", "--train", tmp_path / "train.csv"),
         *("--test", tmp_path / "test.csv", "--out", tmp_path / "out"),
@@ -106,3 +113,6 @@ def test_own_notes(tmp_path):
     assert gaps_of(written)[1] > 0.1  # the whole interval: mostly the gender tells the label
     assert both.startswith("both genders: ")
     assert abs(gaps_of(both)[0]) < 0.001
+    files = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    assert {stat.S_IMODE(path.stat().st_mode) & 0o077 for path in files} == {0}
+    assert (tmp_path / "out" / CREDENTIALED).exists() == bool(ids)
