@@ -100,25 +100,29 @@ class Push:
             raise UsageError(
                 f"Somebody changed {self.repo.name} in between. Look at it, and run the command again."
             )
-        commit = (self.existing_state or now).commit
-        url = self.url
-        status = self.status
-        if self.change:
-            change = self.change
-            if self.existing_state is None:  # what the Hub itself put there goes
-                change = difference(now, self.change.write)
-            info, left_out = self._commit(hub, change, commit, never)
-            if left_out:
-                status = f"{status} without {left_out}, which the Hub refused"
-            if info is None:
-                return replace(self, status=f"unchanged, {status.partition(' ')[2]}")
-            commit = info.oid
-            url = info.pr_url or info.commit_url
-            if not info.pr_url and self.repo.kind == "dataset":
-                url = hub.url(self.repo, commit=commit)
+        done = self._write(hub, now, never) if self.change else self
+        commit = done.commit or (self.existing_state or now).commit
         if self.tag and self.tag not in now.tags:
             hub.tag(self.repo, self.tag, commit=commit)
-        return replace(self, commit=commit, url=url, status=status)
+        return replace(done, commit=commit)
+
+    def _write(self, hub: Hub, now: State, never: Iterable[str]) -> "Push":
+        """Commit the change; return the push with its commit, which is blank where the Hub refused all of it."""
+        change = self.change
+        if self.existing_state is None:  # what the Hub itself put there goes
+            change = difference(now, self.change.write)
+        parent = (self.existing_state or now).commit
+        info, left_out = self._commit(hub, change, parent, never)
+        status = self.status
+        if left_out:
+            status = f"{status} without {left_out}, which the Hub refused"
+        if info is None:  # a push that was cut after its commit still lacks its tag
+            verb = "tagged" if self.tag and self.tag not in now.tags else "unchanged,"
+            return replace(self, status=f"{verb} {status.partition(' ')[2]}")
+        url = info.pr_url or info.commit_url
+        if not info.pr_url and self.repo.kind == "dataset":
+            url = hub.url(self.repo, commit=info.oid)
+        return replace(self, commit=info.oid, url=url, status=status)
 
     def _commit(
         self, hub: Hub, change: Change, parent: str, never: Iterable[str]

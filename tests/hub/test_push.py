@@ -142,6 +142,21 @@ def test_push_cut_before_its_tag(hub):
     assert titles(hub).count("Push toy v1.0.0 with swapbias") == 1
 
 
+def test_cut_push_of_a_refused_file(hub):
+    """A push that broke off before its tag gets it, though the Hub refuses all that is still to be written."""
+    hub.fail("POST", "/commit/", status=400)
+    hub.fail("POST", "/tag/", status=500, times=9)
+    with pytest.raises(HubError):
+        push(optional=("a.csv",))
+    hub.plans.clear()
+    (commit, _), *_ = hub.commits(*KEY)
+    hub.fail("POST", "/commit/", status=400)
+    done, _ = push(optional=("a.csv",))
+    assert done.status == "tagged without a.csv, which the Hub refused"
+    assert (done.commit, hub.tags(*KEY)) == (commit, {"v1.0.0": commit})
+    assert push(optional=("a.csv",))[0].status == "unchanged"
+
+
 def test_public_repository(hub):
     """A public repository is refused where a private one is wanted."""
     push()
