@@ -7,6 +7,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -96,25 +97,45 @@ def atomic_directory(target: Path, *, new: bool = False) -> Iterator[Path]:
         The folder in which files are written.
 
     Raises:
-        UsageError: The target is a file, a link or, where a new one is wanted, a folder that holds something.
+        UsageError: The target is a file, a link or, where a new one is wanted, a folder that holds something, also
+            one that a process left under another name when it was killed.
     """
     _refuse_target(target, new=new)
     target.parent.mkdir(parents=True, exist_ok=True)
     making = target.with_name(f".{target.name}.new")
+    old = target.with_name(f".{target.name}.replaced")
     with locked_place(target):
+        if old.exists() and not target.exists():  # of a process that was killed between two steps
+            old.rename(target)
+            if new:
+                raise UsageError(
+                    f"{target} is back as it was before a run that was stopped. Run the command again."
+                )
         shutil.rmtree(making, ignore_errors=True)  # of a process that was killed
         making.mkdir(mode=OWNER_FOLDER)
         try:
             yield making
-            making.chmod(OWNER_FOLDER if (making / CREDENTIALED).exists() else 0o755)
-            # The old one goes only when the new one is whole; what was put there meanwhile stays.
+            making.chmod(_mode_of_new(making, target))
+            # The old one goes only when the new one has its name; what was put there meanwhile stays.
             if target.exists() and new:
                 target.rmdir()
             elif target.exists():
-                shutil.rmtree(target)
+                shutil.rmtree(old, ignore_errors=True)
+                target.rename(old)
             making.rename(target)
         finally:
+            if old.exists() and not target.exists():
+                old.rename(target)
             shutil.rmtree(making, ignore_errors=True)
+        if old.exists():
+            shutil.rmtree(old)
+
+
+def _mode_of_new(making: Path, target: Path) -> int:
+    """Return the mode of a folder that takes the place of another: the other's, closed where it is marked."""
+    if (making / CREDENTIALED).exists():
+        return OWNER_FOLDER
+    return stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o755
 
 
 def _refuse_target(target: Path, *, new: bool) -> None:

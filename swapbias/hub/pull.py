@@ -226,6 +226,7 @@ def _bring(target: Path, pulled: _Pulled, pattern: str) -> str:
         for path, file in _files_below(target):
             if path not in here and path != RECORD:
                 _keep(file, making / path)
+        _keep_modes(target, making)
     if record is None:
         return outcome
     return f"updated from {safe_line(record['commit'][:8])}, {outcome}"
@@ -261,3 +262,11 @@ def _keep(file: Path, new: Path) -> None:
         os.link(file, new, follow_symlinks=False)
     except (OSError, NotImplementedError):
         shutil.copy2(file, new, follow_symlinks=False)
+
+
+def _keep_modes(target: Path, making: Path) -> None:
+    """Give the folders that stay the modes that they have."""
+    for folder in target.rglob("*"):
+        new = making / folder.relative_to(target)
+        if folder.is_dir() and not folder.is_symlink() and new.is_dir():
+            shutil.copymode(folder, new)

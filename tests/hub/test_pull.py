@@ -4,6 +4,8 @@ folder."""
 import os
 import re
 import shutil
+import stat
+from pathlib import Path
 
 import pytest
 
@@ -120,6 +122,63 @@ def test_changed_files_stay(hub, corpus, tmp_path):
     with pytest.raises(UsageError, match=told):
         pull(Hub(), DATASET, KEY[1], tmp_path, revision="main")
     assert (tmp_path / CORPUS / "README.md").read_bytes() == b"mine"
+
+
+def test_update_keeps_closed_folders(hub, corpus, tmp_path):
+    """A folder that its user closed stays closed when it is updated, and so do folders in it."""
+    pull(Hub(), DATASET, KEY[1], tmp_path)
+    inner = tmp_path / CORPUS / "private" / "notes"
+    inner.mkdir(parents=True)
+    (inner / "mine.txt").write_text("mine")
+    for folder in (tmp_path / CORPUS, inner.parent):
+        folder.chmod(0o700)
+    hub.push(*KEY, {"README.md": b"newer"})
+    assert "updated" in pull(Hub(), DATASET, KEY[1], tmp_path, revision="main")
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / CORPUS, inner.parent)]
+    assert modes == [0o700, 0o700]
+    assert (inner / "mine.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("step", ["rename", "rmtree"])
+def test_cut_update_loses_nothing(hub, corpus, tmp_path, monkeypatch, step):
+    """An update that fails while the new folder takes the place of the old one loses no file of the user's."""
+    pull(Hub(), DATASET, KEY[1], tmp_path)
+    mine = tmp_path / CORPUS / "mine.txt"
+    mine.write_text("mine")
+    hub.push(*KEY, {"README.md": b"newer"})
+    rename, rmtree = Path.rename, shutil.rmtree
+
+    def broken_rename(path, new):
+        if path.name == f".{CORPUS}.new":
+            raise OSError(16, "busy")
+        return rename(path, new)
+
+    def broken_rmtree(path, **options):
+        if not options:
+            raise OSError(13, "denied")
+        rmtree(path, **options)
+
+    with monkeypatch.context() as patch:
+        if step == "rename":
+            patch.setattr(Path, "rename", broken_rename)
+        else:
+            patch.setattr("swapbias.files.shutil.rmtree", broken_rmtree)
+        with pytest.raises(OSError, match=r"busy|denied"):
+            pull(Hub(), DATASET, KEY[1], tmp_path, revision="main")
+    assert mine.read_text() == "mine"
+    pull(Hub(), DATASET, KEY[1], tmp_path, revision="main")
+    assert contents(tmp_path / CORPUS) == {**corpus, "README.md": b"newer", "mine.txt": b"mine"}
+
+
+def test_killed_update(hub, corpus, tmp_path):
+    """What a process that was killed between two steps left under another name is back."""
+    pull(Hub(), DATASET, KEY[1], tmp_path)
+    (tmp_path / CORPUS / "mine.txt").write_text("mine")
+    (tmp_path / CORPUS).rename(tmp_path / f".{CORPUS}.replaced")
+    with pytest.raises(UsageError, match="back as it was before a run that was stopped"):
+        pull(Hub(), DATASET, KEY[1], tmp_path)
+    assert "unchanged" in pull(Hub(), DATASET, KEY[1], tmp_path)
+    assert contents(tmp_path / CORPUS) == {**corpus, "mine.txt": b"mine"}
 
 
 def test_folder_of_another_owner(hub, corpus, tmp_path):
