@@ -43,5 +43,14 @@ def _task(name: str, config: Config) -> dict[str, str]:
     return {
         "id": name,
         "config": config.name,
-        "split": "test" if config.split_column else config.split,
+        "split": published_split(config),
     }
+
+
+def published_split(config: Config) -> str:
+    """Return the split of a published config, of several the one that audits read.
+
+    Args:
+        config: the config.
+    """
+    return "test" if config.split_column else config.split

@@ -178,10 +178,7 @@ def bundle_run(run: Run, *, findings_only: bool = False) -> Bundle:
     refuse(run.folder, "shared")
     manifest = run.manifest()
     results = _read_shareable(run, manifest)
-    is_installed = False
-    # Settings of another version, or a corpus that is missing.
-    with suppress(ValueError, KeyError, TypeError):
-        is_installed = run_plan.reads_installed(manifest)
+    is_installed = reads_installed(manifest)
     if not (is_installed or findings_only):
         raise UsageError(
             f"The scored prompts of {run.folder} are not those of the installed corpora. Audit again, or share "
@@ -205,6 +202,17 @@ def bundle_run(run: Run, *, findings_only: bool = False) -> Bundle:
         installed=is_installed,
         card_manifest=card_manifest,
     )
+
+
+def reads_installed(manifest: Mapping[str, Any]) -> bool:
+    """Tell whether the prompts of a run are those of the installed corpora.
+
+    Args:
+        manifest: the manifest of the run; False for settings of another version, or a corpus that is missing.
+    """
+    with suppress(ValueError, KeyError, TypeError):
+        return run_plan.reads_installed(manifest)
+    return False
 
 
 def _read_shareable(run: Run, manifest: Mapping[str, Any]) -> Results:

@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 
 from swapbias.errors import UsageError
 from swapbias.findings import Finding, experiment_of, oriented
-from swapbias.hub.bundle import bundle_run
+from swapbias.hub.benchmark_file import published_split
+from swapbias.hub.bundle import bundle_run, reads_installed
 from swapbias.hub.cards import visible
 from swapbias.hub.eval_results import corpus_of
 from swapbias.hub.read_shared import find_run
-from swapbias.privacy import writing
+from swapbias.hub.run_cards import prompts_read
+from swapbias.privacy import check_upload, writing
 from swapbias.report import finding_names, verdicts
 from swapbias.runs import Run, command as run_command
 from swapbias.studies import load_corpus
@@ -28,6 +30,19 @@ _PUBLISHER = "swapbias"  # of the corpora
 _UNKNOWN = "unknown"
 _NEUTRAL = (0.0, 0.5, 1.0)  # where a quantity says that there is no difference
 Record = dict[str, Any]
+
+
+class _Public(NamedTuple):
+    """A run as it may be shared."""
+
+    findings: Sequence[Finding]
+    """With models' public names."""
+    manifest: Mapping[str, Any]
+    """The public manifest."""
+    installed: bool
+    """Whether its prompts are those of the installed corpora."""
+    never: tuple[str, ...]
+    """Strings that no file may hold."""
 
 
 class Exported(NamedTuple):
@@ -56,7 +71,8 @@ def export_run(source: "str | PathLike[str]", out: Path) -> Exported:
         UsageError: no such run, one that may not be shared, or a folder that is not empty.
     """
     Run.check_new(out)
-    findings, manifest = _read_public(source)
+    public = _read_public(source)
+    findings = public.findings
     logs: dict[str, Record] = {}
     left_out = 0
     for study, model_id in dict.fromkeys((finding.study, finding.model_id) for finding in findings):
@@ -69,27 +85,32 @@ def export_run(source: "str | PathLike[str]", out: Path) -> Exported:
         scored = [finding for finding in numbers if oriented(finding) is not None]
         left_out += len(numbers) - len(scored)
         if scored:
-            log = _log(study, model_id, scored, manifest)
+            log = _log(study, model_id, scored, public)
             logs[_path(study, log)] = log
     if not logs:
         raise UsageError(
             f"{fspath(source)} contains no comparison with a score from 0 to 1. Audit it with another --study."
         )
+    files = {
+        path: json.dumps(log, indent=2, allow_nan=False).encode() + b"\n"
+        for path, log in logs.items()
+    }
+    check_upload(files, never=public.never)
     with writing(out, credentialed=False):
         run = Run(out)
-        for path, log in logs.items():
-            run.write(path, json.dumps(log, indent=2, allow_nan=False).encode() + b"\n")
+        for path, content in files.items():
+            run.write(path, content)
     return Exported([out / path for path in logs], left_out)
 
 
-def _read_public(source: "str | PathLike[str]") -> tuple[Sequence[Finding], Mapping[str, Any]]:
-    """Read findings and manifest of a run as they may be shared."""
+def _read_public(source: "str | PathLike[str]") -> _Public:
+    """Read a run as it may be shared."""
     folder = Path(source).expanduser()
     if folder.exists():
         bundle = bundle_run(Run.open(folder), findings_only=True)
-        return bundle.findings, bundle.card_manifest
+        return _Public(bundle.findings, bundle.card_manifest, bundle.installed, bundle.never)
     results = find_run(source)
-    return results.found, results.manifest
+    return _Public(results.found, results.manifest, reads_installed(results.manifest), ())
 
 
 def _numbers(findings: Sequence[Finding]) -> list[Finding]:
@@ -103,10 +124,9 @@ def _numbers(findings: Sequence[Finding]) -> list[Finding]:
     return numbers
 
 
-def _log(
-    study: str, model_id: str, findings: Iterable[Finding], manifest: Mapping[str, Any]
-) -> Record:
+def _log(study: str, model_id: str, findings: Iterable[Finding], public: _Public) -> Record:
     """Return the file of a study and a model."""
+    manifest = public.manifest
     when = str(manifest.get("finished") or manifest["started"])
     seconds = str(int(datetime.fromisoformat(when).timestamp()))
     model = _model_info(model_id, manifest)
@@ -123,7 +143,7 @@ def _log(
         },
         "eval_library": {"name": "swapbias", "version": str(manifest["swapbias"])},
         "model_info": model,
-        "evaluation_results": [_result(finding, manifest) for finding in findings],
+        "evaluation_results": [_result(finding, public) for finding in findings],
     }
 
 
@@ -160,27 +180,16 @@ def _model_info(model_id: str, manifest: Mapping[str, Any]) -> Record:
     return {"name": name, "id": name, "developer": owner, "additional_details": details}
 
 
-def _result(finding: Finding, manifest: Mapping[str, Any]) -> Record:
+def _result(finding: Finding, public: _Public) -> Record:
     """Return a finding as a result."""
     experiment = experiment_of(finding)
-    corpus = load_corpus(corpus_of(finding))
-    configs = experiment.reads.configs if experiment else ()
     question = visible(experiment.question) if experiment else ""
     _, orientation = oriented(finding) or (0.0, "")
     name = visible(finding_names.row_name(finding))
-    details = {"corpus_version": corpus.version}
-    if configs:
-        details["config"] = ", ".join(configs)
     result: Record = {
         "evaluation_result_id": "/".join(finding.key()),
         "evaluation_name": f"{finding.study} {finding.experiment}",
-        "source_data": {
-            "dataset_name": corpus.title,
-            "source_type": "hf_dataset",
-            "hf_repo": f"{_PUBLISHER}/{corpus.name}",
-            "hf_split": "test",
-            "additional_details": details,
-        },
+        "source_data": _source(finding, public),
         "metric_config": {
             "evaluation_description": f"{question} {name}".strip(),
             "metric_id": f"swapbias.{finding.measure}",
@@ -194,9 +203,34 @@ def _result(finding: Finding, manifest: Mapping[str, Any]) -> Record:
             "additional_details": {"orientation": orientation},
         },
         "score_details": _score(finding),
-        "generation_config": _generation(finding, manifest),
+        "generation_config": _generation(finding, public.manifest),
     }
     return result
+
+
+def _source(finding: Finding, public: _Public) -> Record:
+    """Return the prompts of a finding: of which dataset and version, and which of its rows where not all."""
+    corpus = load_corpus(corpus_of(finding))
+    experiment = experiment_of(finding)
+    configs = experiment.reads.configs if experiment else ()
+    details = {}
+    if public.installed:
+        details["corpus_version"] = corpus.version
+    if configs:
+        details["config"] = ", ".join(configs)
+    if experiment and (part := prompts_read(public.manifest, finding.study, finding.experiment)):
+        details["prompts"] = part
+    source: Record = {"dataset_name": corpus.title, "additional_details": details}
+    entries = [entry for entry in public.manifest["corpora"] if entry["corpus"] == corpus.name]
+    if any(entry.get("adjectives_sha256") for entry in entries):
+        details["prompts"] = "with adjectives of the evaluator"
+        return {**source, "source_type": "other"}
+    return {
+        **source,
+        "source_type": "hf_dataset",
+        "hf_repo": f"{_PUBLISHER}/{corpus.name}",
+        "hf_split": published_split(corpus.config(configs[0])) if configs else "test",
+    }
 
 
 def _score(finding: Finding) -> Record:

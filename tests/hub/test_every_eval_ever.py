@@ -10,8 +10,9 @@ import pytest
 
 from swapbias.errors import UsageError
 from swapbias.hub.every_eval_ever import SCHEMA_VERSION, export_run
+from swapbias.studies import load_corpus
 from tests.hub.clients import command
-from tests.hub.shared_runs import GAP, MANIFEST, UNDEFINED, finding, run_files
+from tests.hub.shared_runs import GAP, MANIFEST, RQ1, UNDEFINED, finding, run_files
 
 SCHEMA = json.loads((Path(__file__).parent / "every_eval_ever/eval.schema.json").read_text())
 UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
@@ -100,13 +101,43 @@ def test_file_of_each_model(hub, tmp_path):
     assert details["deployment_type"] == "externally_managed"
 
 
+@pytest.mark.parametrize(
+    ("changed", "limit", "expected"),
+    [
+        ({}, None, ("hf_dataset", {"config": "rq1"})),
+        ({}, 20, ("hf_dataset", {"config": "rq1", "prompts": "at most 20 rows of each table"})),
+        (
+            {"adjectives_sha256": "1" * 64},
+            None,
+            ("other", {"config": "rq1", "prompts": "with adjectives of the evaluator"}),
+        ),
+    ],
+    ids=["other version", "part of the rows", "own adjectives"],
+)
+def test_prompts_of_an_export(hub, tmp_path, changed, limit, expected):
+    """A file names a version only where the rows are those of it, and says which rows were read where not all."""
+    logs, _ = exported(
+        hub,
+        tmp_path,
+        corpora=[{**RQ1, **changed}],
+        settings={**MANIFEST["settings"], "limit": limit},
+    )
+    (log,) = logs.values()
+    source = log["evaluation_results"][0]["source_data"]
+    assert (source["source_type"], source["additional_details"]) == expected
+    assert ("hf_repo" in source) == (source["source_type"] == "hf_dataset")
+
+
 def test_export_of_a_run(run, tmp_path, capsys):
     """The command exports a run of this machine; the same run gives the same files, in a new folder only."""
     out = tmp_path / "out"
     assert command("export", "every-eval-ever", run.folder, "--out", out) == 0
     assert "Exported: 1 files in" in capsys.readouterr().out
     (path,) = out.rglob("*.json")
-    jsonschema.Draft7Validator(SCHEMA).validate(json.loads(path.read_text()))
+    log = json.loads(path.read_text())
+    jsonschema.Draft7Validator(SCHEMA).validate(log)
+    details = log["evaluation_results"][0]["source_data"]["additional_details"]
+    assert details["corpus_version"] == load_corpus("gendered_stigma").version
     assert str(tmp_path) not in path.read_text()
     assert command("export", "every-eval-ever", run.folder, "--out", out) == 2
     (again,) = export_run(run.folder, tmp_path / "again").files
