@@ -121,6 +121,16 @@ def included(row):
     )
 
 
+def test_uses_name_configs():
+    """A use that names a config begins with names of configs alone, by which its rows get the notice of the source."""
+    for corpus in corpora():
+        names = {config.name for config in load_corpus(corpus).configs}
+        for row in pinned_files(corpus).values():
+            begin = row["used_for"].partition(":")[0]
+            if names & {*re.split(r", | and ", begin)} and included(row):
+                assert {*begin.split(", ")} <= names, f"{corpus}: {row['used_for']}"
+
+
 def test_metadata_licences():
     """The metadata has the licence of every table and the files with their texts."""
     expression = PROJECT["license"]
