@@ -122,7 +122,7 @@ def included(row):
 
 
 def test_uses_name_configs():
-    """A use that names a config begins with names of configs alone: by these its rows get the notice of the source."""
+    """A use that names a config begins with names of configs alone: by these rows get the notice of a source."""
     for corpus in corpora():
         names = {config.name for config in load_corpus(corpus).configs}
         for row in pinned_files(corpus).values():
