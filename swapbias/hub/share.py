@@ -305,7 +305,7 @@ class _ModelPage:
             results_url=source_url,
             results_private=not self.options.public,
         )
-        if self.is_owner:
+        if self.is_owner and self.bundle.installed:  # not of other rows under the same name
             results = index_results(
                 usual_findings,
                 namespace=self.options.namespace,

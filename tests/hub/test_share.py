@@ -399,6 +399,7 @@ def test_partial_prompts_have_no_entry(models, run, tmp_path):
     ]  # of a later table
     share_on_page(edited(run, tmp_path / "older", corpora=corpora), findings_only=True)
     assert EVAL not in models.files("model", "alice/m")
+    assert b"model-index" not in models.files("model", "alice/m")["README.md"]
     share_on_page(limited(run, tmp_path / "part", 40))
     assert EVAL not in models.files("model", "alice/m")
     for key in (("model", "alice/m"), ("dataset", "alice/audits")):
