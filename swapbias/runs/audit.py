@@ -13,6 +13,7 @@ from swapbias.errors import UsageError, listed
 from swapbias.files import TEMPORARY
 from swapbias.models import Scorer, progress
 from swapbias.models.chat import ChatOptions
+from swapbias.models.engine import layer_choice
 from swapbias.privacy import public_manifest, writing
 from swapbias.runs import manifest_entries, plan
 from swapbias.runs.cache import ScoreCache
@@ -258,9 +259,9 @@ def _are_same(models: Sequence[Any], pinned: Any, *, strictly: bool) -> bool:
 
 
 def _as_others_see(models: Any) -> list[dict[str, Any]]:
-    """Return models without places of this machine, and without its device."""
+    """Return models without places of this machine, its device, and what multiplies their layers on it."""
     manifest = public_manifest({"settings": {}, "models": models})
-    return [{**model, "device": ""} for model in manifest["models"]]
+    return [{**layer_choice.without_layers(model), "device": ""} for model in manifest["models"]]
 
 
 def _check_settings(run: Run, begun: Mapping[str, Any], settings: Settings) -> None:

@@ -137,7 +137,7 @@ def test_export_of_a_run(run, tmp_path, capsys):
     log = json.loads(path.read_text())
     jsonschema.Draft7Validator(SCHEMA).validate(log)
     details = log["evaluation_results"][0]["source_data"]["additional_details"]
-    assert details["corpus_version"] == load_corpus("gendered_stigma").version
+    assert details["corpus_version"] == load_corpus("occupation_sentiment").version
     assert str(tmp_path) not in path.read_text()
     assert command("export", "every-eval-ever", run.folder, "--out", out) == 2
     (again,) = export_run(run.folder, tmp_path / "again").files

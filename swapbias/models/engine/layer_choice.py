@@ -43,3 +43,16 @@ def _layers_within(entry: Mapping[str, Any]) -> str:
         return str(entry[KEY])
     parts = [value for value in entry.values() if isinstance(value, Mapping)]
     return next(filter(None, map(_layers_within, parts)), "")
+
+
+def without_layers(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an entry of a manifest without what multiplies the layers, also of objects within it.
+
+    Args:
+        entry: the entry of a model.
+    """
+    return {
+        name: without_layers(value) if isinstance(value, Mapping) else value
+        for name, value in entry.items()
+        if name != KEY
+    }
