@@ -1,7 +1,7 @@
 """Findings on gaps: between two groups, between subsets, over all groups at once, of crossed factors."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from swapbias.findings.finding import Finding, as_unmeasured
 from swapbias.findings.repeats import is_binary
 from swapbias.findings.scored_rows import ANSWERS, OTHER, condition_means
 from swapbias.findings.terms import ALL_GAPS, EFFECTS, RARE, SPREAD
-from swapbias.measures import Estimate, crossed_factors
+from swapbias.measures import Estimate, Unit, crossed_factors
 
 
 def gap_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
@@ -108,11 +108,30 @@ def rate_fields(
 def _ratio_fields(
     context: Context, rows: pd.DataFrame, value: float, baseline: float
 ) -> dict[str, Any]:
-    """Return the fields of the ratio of two groups' rates, with the error of its log by the delta method.
+    """Return the fields of the ratio of two groups' rates."""
+    is_reference = rows["group"] == context.experiment.compares.reference
 
-    Where the mean of the rates lies above 1 - ``RARE`` it is the ratio of their complements.
+    def relative_gap(no_rate: float, of_group: float, of_reference: float) -> Estimate:
+        """Estimate the gap of scores that are divided by a number for each group."""
+        parts = is_reference.map({True: of_reference, False: of_group})
+        relative = (rows[context.score] - no_rate) / parts
+        units = gap_units(context, rows.assign(**{context.score: relative}))
+        return units.estimate() if units else Estimate(math.nan)
+
+    return _fields_of_ratio(context.score_unit, value, baseline, relative_gap)
+
+
+def _fields_of_ratio(
+    unit: Unit,
+    value: float,
+    baseline: float,
+    relative_gap: Callable[[float, float, float], Estimate],
+) -> dict[str, Any]:
+    """Return the fields of the ratio of two rates, with the error of its log by the delta method.
+
+    Where the mean of the rates lies above 1 - ``RARE`` it is the ratio of their complements. ``relative_gap`` gets
+    the score of no rate and what the scores of the first and of the second are divided by.
     """
-    unit = context.score_unit
     no_rate = unit.low
     sign = 1.0
     if baseline + value / 2 - unit.low > (1 - RARE) * unit.span:
@@ -124,17 +143,13 @@ def _ratio_fields(
         return {}
     if not rate_of_group > 0:
         return {"ratio": 0.0}
-    is_reference = rows["group"] == context.experiment.compares.reference
-    rate_of_row = is_reference.map({True: rate_of_reference, False: rate_of_group})
-    relative = sign * (rows[context.score] - no_rate) / rate_of_row
-    units = gap_units(context, rows.assign(**{context.score: relative}))
-    # Each rate divided by its group's: the standard error of this gap is that of the log of the ratio.
-    relative_gap = units.estimate() if units else Estimate(math.nan)
+    # Each rate divided by itself: the standard error of this gap is that of the log of the ratio.
+    gap = relative_gap(no_rate, sign * rate_of_group, sign * rate_of_reference)
     return {
         "ratio": rate_of_group / rate_of_reference,
-        "ratio_std_error": relative_gap.std_error,
-        "ratio_df": relative_gap.df,
-        "ratio_skewness": relative_gap.skewness,
+        "ratio_std_error": gap.std_error,
+        "ratio_df": gap.df,
+        "ratio_skewness": gap.skewness,
     }
 
 
@@ -251,18 +266,36 @@ def factor_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
             cluster_ids=clusters,
             pair_ids=pairs,
         )
+    are_rates = _are_rates(context, rows)
     for term, omnibus in factorial.terms.items():
         effects = [effect for effect in factorial.effects if effect.term == term]
         for effect in effects:
+            fields: dict[str, Any] = _level_fields(effect)
+            if are_rates and len(effect.levels) == 1:
+                fields |= _rate_fields_of_effect(context, factorial, effect)
             yield context.finding(
                 effect.estimate,
                 EFFECTS[len(effect.levels) - 1],
                 effect.title,
                 cluster_vars=cluster_vars,
-                **_level_fields(effect),
+                **fields,
             )
         if len(effects) > 1:
             yield context.finding(omnibus.estimate, SPREAD, term, cluster_vars=cluster_vars)
+
+
+def _rate_fields_of_effect(
+    context: Context, factorial: crossed_factors.Factorial, effect: crossed_factors.Effect
+) -> dict[str, Any]:
+    """Return the fields of a main effect on rates, with the ratio of the two rates."""
+    baseline = factorial.subtracted_mean(effect)
+    ratio = _fields_of_ratio(
+        context.score_unit,
+        effect.estimate.value,
+        baseline,
+        lambda _, *divisors: factorial.relative(effect, *divisors),
+    )
+    return {"is_rate": True, "baseline": baseline, **ratio}
 
 
 def _level_fields(effect: crossed_factors.Effect) -> dict[str, str]:

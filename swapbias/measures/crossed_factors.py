@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import combinations, product
 
@@ -50,6 +50,33 @@ class Factorial:
     """Main effects first, then interactions of two factors, then of three."""
     terms: Mapping[str, Omnibus]
     """By term (``gender x race``) the test whether any of its effects is not 0."""
+    groups: GroupScores = field(repr=False)
+    """The scores of every cell."""
+
+    def subtracted_mean(self, effect: Effect) -> float:
+        """Return the mean score of the cells that an effect subtracts.
+
+        Args:
+            effect: one of its main effects.
+        """
+        subtracted = np.maximum(-_weights(effect), 0.0)
+        return self.groups.contrast(subtracted).value
+
+    def relative(self, effect: Effect, of_level: float, of_subtracted: float) -> Estimate:
+        """Estimate an effect whose two means are each divided by a number, as by themselves for their log ratio.
+
+        Args:
+            effect: one of its main effects.
+            of_level: what the mean of the level is divided by, not 0.
+            of_subtracted: what the mean of the cells that it subtracts is divided by, not 0.
+        """
+        weights = _weights(effect)
+        return self.groups.contrast(weights / np.where(weights > 0, of_level, of_subtracted))
+
+
+def _weights(effect: Effect) -> Floats:
+    """Return the weights of all cells in order."""
+    return np.array(list(effect.weights.values()))
 
 
 @public_call
@@ -144,12 +171,12 @@ def _estimate(
     estimated = []
     weights_by_term: dict[str, list[Floats]] = {}
     for effect in effects:
-        weights = np.array(list(effect.weights.values()))
+        weights = _weights(effect)
         weights_by_term.setdefault(effect.term, []).append(weights)
         estimate = groups.contrast(weights, test_constant=True)
         estimated.append(replace(effect, estimate=estimate))
     terms = {term: groups.omnibus(weights) for term, weights in weights_by_term.items()}
-    return Factorial(tuple(estimated), terms)
+    return Factorial(tuple(estimated), terms, groups)
 
 
 def crossed_effects(

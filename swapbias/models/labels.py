@@ -17,6 +17,7 @@ POSITIVE = ("positive", "pos")
 NEGATIVE = ("negative", "neg")
 NEUTRAL = ("neutral", "neu")
 _LISTED = 12  # labels that a sentence lists
+_GIVEN = 0.5  # least probability of an independent label that a text has
 _STEP = "Pass -M positive-label with each label that means positive, commas between them."
 
 
@@ -30,6 +31,8 @@ class Sides:
     """Indices of the labels that mean positive sentiment; none where nobody named them."""
     negative: tuple[int, ...] = ()
     """Indices of the labels that mean negative sentiment; none where it is not known."""
+    are_independent: bool = False
+    """Whether each label has a probability of its own, so that a text has several labels or none."""
 
     @property
     def positive_label(self) -> str | tuple[str, ...] | None:
@@ -76,10 +79,19 @@ class Sides:
 
         Returns:
             The summed probability of the positive labels; the likeliest label as the answer, where labels of a side
-            count together and the likeliest of them stands for it. NaN where a probability is not finite.
+            count together and the likeliest of them stands for it. Of independent labels the negative one is the
+            answer where its own probability is .5 or more. NaN where a probability is not finite.
         """
         if not np.isfinite(probabilities).all():
             return not_scored(finite=False)
+        order = np.argsort(-probabilities, kind="stable")
+        ranking = ranked([self.labels[index] for index in order], probabilities[order].tolist())
+        return Scored(self._positive_score(probabilities), self._answer(probabilities), ranking)
+
+    def _answer(self, probabilities: NDArray[Any]) -> str:
+        """Return the label that a text gets by the probabilities of all labels."""
+        if self.are_independent and len(self.negative) == 1:
+            return self._independent_answer(probabilities)
         likelihoods = np.array(probabilities, dtype=np.float64)
         for side in (self.positive, self.negative):
             if len(side) > 1:
@@ -87,10 +99,16 @@ class Sides:
                 likeliest = max(members, key=probabilities.__getitem__)
                 likelihoods[members] = -np.inf
                 likelihoods[likeliest] = probabilities[members].sum()
-        answer = self.labels[int(likelihoods.argmax())]
-        order = np.argsort(-probabilities, kind="stable")
-        ranking = ranked([self.labels[index] for index in order], probabilities[order].tolist())
-        return Scored(self._positive_score(probabilities), answer, ranking)
+        return self.labels[int(likelihoods.argmax())]
+
+    def _independent_answer(self, probabilities: NDArray[Any]) -> str:
+        """Return the negative label if a text has it, else its likeliest label, else that it is not negative."""
+        (negative,) = self.negative
+        likeliest = int(probabilities.argmax())
+        answer = negative if probabilities[negative] >= _GIVEN else likeliest
+        if probabilities[answer] >= _GIVEN:
+            return self.labels[answer]
+        return f"not {self.labels[negative]}"
 
     def _positive_score(self, probabilities: NDArray[Any]) -> float:
         """Sum the probabilities of the positive labels; NaN where there are none."""
@@ -107,7 +125,7 @@ def find_sides(labels: Sequence[str], positive: Named = None, negative: Named = 
     Any other label could be of a side ("Very Positive", "mixed", "5 stars"), and is never dropped in silence.
 
     >>> find_sides(["neg", "neu", "pos"])
-    Sides(labels=('neg', 'neu', 'pos'), positive=(2,), negative=(0,))
+    Sides(labels=('neg', 'neu', 'pos'), positive=(2,), negative=(0,), are_independent=False)
     >>> find_sides(["bad", "good", "best"], positive="good,best").positive
     (1, 2)
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -150,8 +151,12 @@ class PipelineScorer(Scorer):
         if self._is_raw:
             self.kind = base.REGRESSION
             self.unit = units.RAW_SCORE.name
-        self.sides = _sides(self._labels, options, pipeline.model.config)
-        if self.sides.are_summed and not math.isclose(sum(first.values()), 1, abs_tol=0.01):
+        are_shares = all(
+            math.isclose(sum(scores.values()), 1, abs_tol=0.01) for scores in (first, second)
+        )
+        sides = _sides(self._labels, options, pipeline.model.config)
+        self.sides = replace(sides, are_independent=len(self._labels) > 1 and not are_shares)
+        if self.sides.are_summed and not are_shares:
             raise UsageError(
                 f"{model_id} gives each label a number of its own, and such numbers have no sum. "
                 "Name one label with -M positive-label."

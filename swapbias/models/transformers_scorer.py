@@ -1,6 +1,7 @@
 """Scorers over models of transformers: how they are loaded or wrapped, and text classifiers among them."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -195,6 +196,8 @@ class TextClassifierScorer(TransformersScorer):
                 f"{self.model_id} gives each label a number of its own, and such numbers have no "
                 "sum. Name one label with -M positive-label, and one with -M negative-label."
             )
+        if self._function == "sigmoid" and len(labels) > 1:
+            self.sides = replace(self.sides, are_independent=True)
         self.own_unit = None if is_raw else self.sides.unit
         self.negative_label = None if is_raw else self.sides.negative_label
         identity = {**self.identity, "positive_label": self.sides.positive_label}

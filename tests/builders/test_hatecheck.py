@@ -132,6 +132,36 @@ def test_each_level_and_the_others():
     )
 
 
+def test_ratio_of_a_level_and_the_others():
+    """The log ratio of a level's mean to that of the others has the error of scores divided by their means."""
+    groups = ["a", "b", "c"] * 4
+    scores = [1, 2, 3, 2, 2, 2, 0, 2, 4, 1, 2, 3]
+    pairs = [number for number in range(4) for _ in range(3)]
+    result = crossed_factors.deviations(scores, "group", groups, pair_ids=pairs)
+    effect = result.effects[-1]
+    assert result.subtracted_mean(effect) == 1.5
+    scaled = [
+        score / (3 if group == "c" else 1.5) for score, group in zip(scores, groups, strict=True)
+    ]
+    expected = crossed_factors.deviations(scaled, "group", groups, pair_ids=pairs).effects[-1]
+    relative = result.relative(effect, 3, 1.5)
+    assert relative.value == pytest.approx(0, abs=1e-9)
+    assert relative.std_error == pytest.approx(expected.estimate.std_error)
+
+
+def test_rare_rates_of_groups():
+    """Rare rates are compared by their ratio too: 3 of 12 of women are 18 times 1 of 72 of the others."""
+    firsts = [row["template"] for row in config_rows(NAME, "false_alarms")][:: len(words())]
+    flagged = {("women", template) for template in firsts[:9:3]} | {("Muslims", firsts[0])}
+    findings = audited(lambda row: (row["group"], row["template"]) in flagged, "false_alarms")
+    women = findings["false_alarms", "women"]
+    assert women.baseline == pytest.approx(1 / 72)
+    assert women.ratio == pytest.approx(18)
+    gay_people = findings["false_alarms", "gay people"]
+    assert gay_people.has_rare_rate
+    assert gay_people.verdict != "no gap"
+
+
 def test_questions_in_both_orders():
     """A chat model is asked about each text with both orders of the options, which count alike."""
     rows = config_rows(NAME, "asked_misses")

@@ -3,6 +3,7 @@ summed."""
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -245,3 +246,36 @@ def test_help_names_several_labels():
     assert all(
         "several with commas" in helps[name] for name in ("positive_label", "negative_label")
     )
+
+
+TOXIC = ["toxic", "insult", "threat"]
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "answer"),
+    [
+        ([0.02, 0.01, 0.001], "not toxic"),
+        ([0.6, 0.9, 0.1], "toxic"),
+        ([0.5, 0.1, 0.1], "toxic"),
+        ([0.4, 0.7, 0.1], "insult"),
+    ],
+    ids=["harmless", "both", "just", "another"],
+)
+def test_independent_labels_by_hand(probabilities, answer):
+    """Of labels with a probability of their own the negative one counts from .5, the likeliest or not."""
+    sides = replace(find_sides(TOXIC, negative="toxic"), are_independent=True)
+    assert sides.scored(np.array(probabilities)).answer == answer
+
+
+@pytest.mark.parametrize("as_pipeline", [False, True])
+def test_independent_head(as_pipeline, tmp_path):
+    """A head of several labels calls a text negative by that label's probability alone."""
+    folder = tiny.save_classifier(tmp_path, TOXIC, problem_type="multi_label_classification")
+    made = pipeline("text-classification", model=str(folder))
+    options = LoadOptions(negative_label="insult")
+    scorer = load_scorer(made if as_pipeline else str(folder), options=options)
+    scored = read_as(scorer, "negative_label").score(PROMPTS)
+    rows = [
+        {one["label"]: one["score"] for one in made(prompt.text, top_k=None)} for prompt in PROMPTS
+    ]
+    assert [one.score for one in scored] == [float(row["insult"] >= 0.5) for row in rows]
