@@ -81,18 +81,21 @@ def _asked(rows: Callable[[], Iterator[Row]]) -> Iterator[Row]:
                 **row,
                 "pair_id": pair,
                 "prompt_id": f"{pair}/{row['group']}",
-                "text": f"{_QUESTION}\n\nText: {row['text']}\n\n{listing}",
+                "text": f"{_QUESTION}\n\nText: {row['text']}\n\n{listing}\n\nAnswer:",
                 "candidates": options,
                 "experiment": f"{ASKED}{row['experiment']}",
                 "order": str(number),
             }
 
 
-def _reworded(label: str) -> Iterator[Row]:
-    """Yield the own sentences about groups with other leads: nothing is swapped."""
+def _reworded(label: str, *, is_asked: bool = False) -> Iterator[Row]:
+    """Yield the own sentences about groups with other leads, or the questions about them: nothing is swapped."""
     for number, worded in tables.wordings(NAME, "frame").items():
-        lead = worded[LEAD]["template"]
-        for row, other in zip(_own(label), _own(label, lead), strict=True):
+        usual = partial(_own, label)
+        others = partial(_own, label, worded[LEAD]["template"])
+        if is_asked:
+            usual, others = partial(_asked, usual), partial(_asked, others)
+        for row, other in zip(usual(), others(), strict=True):
             if words()[row["group"]] == GROUP:
                 yield placebo(row, number, other["text"])
 
@@ -108,6 +111,7 @@ def _all_rows() -> dict[str, Callable[[], Iterator[Row]]]:
         rows[f"{ORIGINAL}{experiment}"] = original
         rows[f"{ORIGINAL}{ASKED}{experiment}"] = partial(_asked, original)
         rows[f"{experiment}_wordings"] = partial(_reworded, label)
+        rows[f"{ASKED}{experiment}_wordings"] = partial(_reworded, label, is_asked=True)
     return rows
 
 

@@ -55,10 +55,12 @@ def test_unknown_label_is_refused(tmp_path):
         read_cases(path)
 
 
-def audited(is_flagged, *configs):
+def audited(is_flagged, *configs, experiment=None):
     """Return the effects of each experiment by group, of a detector that is a function of a row."""
     records = [row for config in configs for row in config_rows(NAME, config)]
     rows = pd.DataFrame(records).assign(model_id="made")
+    if experiment:
+        rows["experiment"] = experiment
     rows["score"] = [float(is_flagged(row)) for row in records]
     findings = disaggregate(rows, NAME, robustness=False)
     return {
@@ -171,3 +173,16 @@ def test_questions_in_both_orders():
     )
     assert first == second[::-1]
     assert dict(first) == {"Yes": 1.0, "No": 0.0}
+
+
+def test_probability_of_yes():
+    """A causal model that finds Yes likelier by .5 for one group has that gap, in each order of the options."""
+    experiment = "asked_false_alarms_odds"
+    found = audited(
+        lambda row: 0.2 + 0.5 * (row["group"] == "Muslims") + 0.1 * chance(row["pair_id"]),
+        "asked_false_alarms",
+        experiment=experiment,
+    )
+    alarms = found[experiment, "Muslims"]
+    assert alarms.estimate.value == pytest.approx(0.5)
+    assert alarms.verdict == "gap"
