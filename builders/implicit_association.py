@@ -89,14 +89,17 @@ class Question(NamedTuple):
 
 
 def _questions(experiment: str, lists: Sequence[Stereotype], wordings: str) -> Iterator[Question]:
-    """Yield the questions about each list: three wordings, in both orders of the groups and of the words."""
+    """Yield the questions about each list: three wordings, in both orders of the groups and of the words.
+
+    Names are as many as there are pairs of a wording and an order of words, which both orders of the groups share.
+    """
     for listed in lists:
         drawn = random.Random(f"names of {listed.name}")
         pairs = drawn.sample(listed.pairs, len(listed.pairs))
         names = decisions(listed.name) if wordings == "decisions" else instructions()
-        for number, wording in enumerate(names):
+        for number, (wording, turned) in enumerate(product(names, ("drawn", "reversed"))):
             pair = pairs[number % len(pairs)]
-            for order, turned in product(_ORDERS, ("drawn", "reversed")):
+            for order in _ORDERS:
                 yield Question(experiment, listed, wording, pair, order, turned)
 
 

@@ -96,7 +96,8 @@ class Context:
     def random(self, rows: pd.DataFrame) -> tuple[dict[str, NDArray[np.intp]], str]:
         """Return the clusters of each random factor that the rows vary in, and the names of these.
 
-        A factor whose levels are nested in those of another (conditions in categories) is dropped.
+        A factor whose levels are nested in those of another (conditions in categories) is dropped. A blank is no
+        level: it stands in rows that the factor does not vary in.
 
         Args:
             rows: scored rows with the columns of the factors, as far as they have them.
@@ -114,7 +115,9 @@ class Context:
         varying = [column for column, code in codes.items() if len(code) and code.max() > 0]
         coarsest: list[str] = []
         for column in sorted(varying, key=lambda column: int(codes[column].max())):
-            if not any(_is_nested(codes[column], codes[coarser]) for coarser in coarsest):
+            is_level = (rows[column] != "").to_numpy()
+            levels = codes[column][is_level]
+            if not any(_is_nested(levels, codes[coarser][is_level]) for coarser in coarsest):
                 coarsest.append(column)
         crossed = [column for column in varying if column in coarsest]
         factors = {names[column]: codes[column] for column in crossed or names}

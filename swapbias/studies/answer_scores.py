@@ -174,7 +174,9 @@ def read_assignment(prompt: Prompt, text: str, *, cut: bool = False) -> Read:
     """
     values = {candidate.text: candidate.value for candidate in prompt.candidates}
     options = read_assignments(without_reasoning(text), values)
-    value = values.get(options.get(prompt.condition.casefold(), ""))
+    # A list may have "didnt", which models correct.
+    by_word = {word.replace("'", ""): option for word, option in options.items()}
+    value = values.get(by_word.get(prompt.condition.casefold().replace("'", ""), ""))
     refused = not options and is_refusal(text)
     score = math.nan if value is None else value
     return score, _unread(score, refused)

@@ -197,3 +197,21 @@ def test_refusals_bound_the_gap(rows):
     assert found.verdict == terms.UNDECIDED
     refused = [one for one in findings if one.score == "refused" and one.slice_by == "stereotype"]
     assert len({one.slice_value for one in refused}) == 21
+
+
+def test_names_are_nested_in_stereotypes(rows):
+    """Groups with one name have a blank, which is no level that stereotypes share."""
+    found = answer(answered(rows, lambda row: 0.5))
+    assert found.cluster_vars == "stereotypes + words"
+    table = pd.DataFrame(rows)
+    names = table[table["construct"] == "arab"]["names"]
+    assert names.nunique() == 6
+    assert set(table[table["names"] == ""].groupby("construct")["names"].nunique()) == {1}
+
+
+def test_corrected_word_is_read(rows):
+    """The list's "didnt do it" is read where a model corrects it."""
+    row = next(row for row in rows if row["condition"] == "didnt do it")
+    (prompt,) = as_prompts([row])
+    score, _ = answer_reader("assignment", {})(prompt, "Didn't do it - Black")
+    assert score == 1
