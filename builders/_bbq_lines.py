@@ -23,10 +23,12 @@ QUAD = (("neg", "ambig"), ("neg", "disambig"), ("nonneg", "ambig"), ("nonneg", "
 """Polarity and condition of four lines that have one pair of words, in order."""
 WITH_NAMES = 25
 """Number of the last template with words; in those after it a proper name stands for a group."""
+_NUMBERED = "question_index"  # what the authors call the number of a template; other data sets count otherwise
 _FIELDS = (
     "template", "polarity", "condition", "category", "answer_info", "stereotyped", "context", "question",
     "first_option", "second_option", "third_option", "right",
 )  # fmt: skip
+_RIGHT = ("0", "1", "2")
 _MOST_FAULTS = 5  # of a file, in one error
 
 
@@ -198,8 +200,14 @@ def _line_of(file: str, number: int, value: Mapping[str, Any], fields: Mapping[s
     labels = [str(info[name][1]) for name in OPTIONS]
     groups = [_label_groups().get((category, label), label) for label in labels]
     template = str(cells["template"])
-    if template.isdecimal() and int(template) > WITH_NAMES:
+    is_numbered = fields["template"] == _NUMBERED and template.isdecimal()
+    if is_numbered and int(template) > WITH_NAMES:
         category = f"{category} (names)"
+    right = str(cells["right"])
+    if right not in _RIGHT:
+        raise ValueError(
+            f"{file}:{number}: {fields['right']} is {right}, expected 0, 1 or 2. Correct it."
+        )
     line = Line(
         number=number,
         category=category,
@@ -214,7 +222,7 @@ def _line_of(file: str, number: int, value: Mapping[str, Any], fields: Mapping[s
         words=tuple(str(info[name][0]) for name in OPTIONS),
         labels=tuple(groups),
         stereotyped=frozenset(plain(str(group)) for group in _as_list(cells["stereotyped"])),
-        right=int(cells["right"]),
+        right=int(right),
     )
     if (line.polarity, line.condition) not in QUAD or len(line.persons) != 2:
         raise ValueError(

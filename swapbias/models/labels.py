@@ -16,6 +16,8 @@ Named = str | Sequence[str] | None
 POSITIVE = ("positive", "pos")
 NEGATIVE = ("negative", "neg")
 NEUTRAL = ("neutral", "neu")
+HATEFUL = ("hate", "hateful", "hate speech", "hatespeech", "toxic", "toxicity")
+"""Names of the label of a detector of hate, with blanks for ``_`` and ``-``."""
 _LISTED = 12  # labels that a sentence lists
 _GIVEN = 0.5  # least probability of an independent label that a text has
 _STEP = "Pass -M positive-label with each label that means positive, commas between them."
@@ -123,6 +125,7 @@ def find_sides(labels: Sequence[str], positive: Named = None, negative: Named = 
 
     Without names only plain sets are read: one of positive (pos), one of negative (neg) at most, and neutral (neu).
     Any other label could be of a side ("Very Positive", "mixed", "5 stars"), and is never dropped in silence.
+    A detector of hate has one label of ``HATEFUL``: it is negative, and no other is positive sentiment.
 
     >>> find_sides(["neg", "neu", "pos"])
     Sides(labels=('neg', 'neu', 'pos'), positive=(2,), negative=(0,), are_independent=False)
@@ -135,7 +138,7 @@ def find_sides(labels: Sequence[str], positive: Named = None, negative: Named = 
         negative: the labels that the user named as negative.
 
     Returns:
-        The sides. Where only ``negative`` is named, ``positive`` may be empty.
+        The sides. Where only ``negative`` is named, and of a detector of hate, ``positive`` may be empty.
 
     Raises:
         UsageError: A name that is no label, a label named for both sides, or labels whose meaning is not clear.
@@ -216,6 +219,9 @@ def _matching(labels: Sequence[str], name: str) -> list[int]:
 
 def _plain_sides(labels: Sequence[str]) -> Sides:
     """Return the sides of plain labels; a UsageError where more than one, or another one, could be of a side."""
+    hateful = [index for index, label in enumerate(labels) if _is_hateful(label)]
+    if len(hateful) == 1 and not any(_is(label, POSITIVE + NEGATIVE) for label in labels):
+        return Sides(tuple(labels), (), tuple(hateful))
     positive = [index for index, label in enumerate(labels) if _is(label, POSITIVE)]
     negative = [index for index, label in enumerate(labels) if _is(label, NEGATIVE)]
     neutral = [index for index, label in enumerate(labels) if _is(label, NEUTRAL)]
@@ -239,6 +245,11 @@ def _only_rest(
 def _is(label: str, names: Sequence[str]) -> bool:
     """Return whether a label has one of these names, in any case."""
     return label.strip().casefold() in names
+
+
+def _is_hateful(label: str) -> bool:
+    """Return whether a label has a name of hate."""
+    return _is(label.replace("_", " ").replace("-", " "), HATEFUL)
 
 
 def _unclear(labels: Sequence[str]) -> str:

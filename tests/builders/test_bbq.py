@@ -222,6 +222,23 @@ def test_other_names_of_fields(folder):
     assert all(row["mirror"] for row in rows)
 
 
+def test_numbers_of_other_templates(folder):
+    """The 26th template stands for groups by names where templates are the authors', and in no other data."""
+    path = folder / "Edad_es.jsonl"
+    path.write_text(path.read_text(encoding="utf-8").replace('"3"', '"26"'), encoding="utf-8")
+    lines = read_lines(path, names=folder / "field_names.csv")
+    assert {one.template for one in lines} == {"Edad 26"}
+
+
+def test_label_that_is_no_option(folder):
+    """A right answer that is no option is named with its line."""
+    path = folder / "Edad_es.jsonl"
+    content = path.read_text(encoding="utf-8").replace('"correcta": 2', '"correcta": 3', 1)
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"Edad_es.jsonl:1: correcta is 3, expected 0, 1 or 2"):
+        read_lines(path, names=folder / "field_names.csv")
+
+
 def test_unknown_fields_are_named(folder):
     """Data whose fields no table names are refused, with what to do."""
     with pytest.raises(ValueError, match="fields are those of no data set in field_names"):

@@ -207,8 +207,8 @@ def test_softmax_of_one_logit(tmp_path):
 def test_one_logit(tmp_path):
     """One logit is the probability of its label or of the other one."""
     folder = str(tiny.save_classifier(tmp_path, ["toxic"]))
-    with pytest.raises(UsageError, match=r"\['toxic', 'not toxic'\].*Pass positive_label"):
-        load_scorer(folder, kind="classifier")
+    with pytest.raises(UsageError, match=r"\['toxic', 'not toxic'\].*Pass -M positive-label"):
+        read_as(load_scorer(folder, kind="classifier"), "")
     toxic, kind_ones = (
         load_scorer(folder, kind="classifier", options=LoadOptions(positive_label=name))
         for name in ("toxic", "not toxic")

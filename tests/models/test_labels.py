@@ -41,7 +41,8 @@ PROMPTS = [Prompt(text=text) for text in ("she is someone", "he is someone", "th
         ["LABEL_0", "LABEL_1", "LABEL_2"],
         ["joy", "anger", "fear"],
         ["positive", "other"],
-        ["toxic", "safe"],
+        ["toxic", "hateful"],
+        ["toxic", "positive", "other"],
     ],
     ids=str,
 )
@@ -246,6 +247,27 @@ def test_help_names_several_labels():
     assert all(
         "several with commas" in helps[name] for name in ("positive_label", "negative_label")
     )
+
+
+@pytest.mark.parametrize(
+    ("labels", "hateful"),
+    [
+        (["nothate", "hate"], "hate"),
+        (["NON_HATE", "HATE"], "HATE"),
+        (["neutral", "toxic"], "toxic"),
+        (["Hate-Speech", "offensive", "neither"], "Hate-Speech"),
+        (["toxic", "severe_toxic", "insult"], "toxic"),
+    ],
+    ids=str,
+)
+def test_detectors_of_hate(labels, hateful, tmp_path):
+    """The one label of hate is negative without a name, and none means positive sentiment."""
+    sides = find_sides(labels)
+    assert (sides.positive_label, sides.negative_label) == (None, hateful)
+    scorer = load_scorer(str(tiny.save_classifier(tmp_path / "m", labels)))
+    read_as(scorer, "negative_label")
+    with pytest.raises(UsageError, match="Pass -M positive-label"):
+        read_as(scorer, "")
 
 
 TOXIC = ["toxic", "insult", "threat"]
