@@ -382,6 +382,8 @@ class Study(Source):
     """Two experiments of the same conditions, whose scores a comparison correlates."""
     on_request: Switch = False
     """Whether audits that name no study leave it out."""
+    notice: Text = ""
+    """A sentence before the answers of a page with texts: that these may hurt."""
     family: Literal["study", "experiment"] = "study"
     """Tests that are corrected together: the questions of the study, or the contrasts of each experiment. The second
     is for packs, which are no questions of one study."""

@@ -152,6 +152,19 @@ def test_answer_comes_first(page, page_findings, rows):
     assert "\x1b" not in strange
 
 
+def test_notice_before_texts_that_hurt():
+    """A page that quotes hateful texts says so before its answer; a page without texts does not."""
+    scored_rows = pd.DataFrame(config_rows("hatecheck", "false_alarms")).assign(
+        model_id="made", top_tokens="", answer=""
+    )
+    scored_rows["score"] = scored_rows["text"].str.len() % 2.0
+    found = disaggregate(scored_rows, "hatecheck", robustness=False)
+    notice = load_study("hatecheck").notice
+    with_texts = render(manifest(), found, {"hatecheck": scored_rows}, pd.DataFrame())
+    assert 0 < with_texts.index(notice) < with_texts.index('id="found"')
+    assert notice not in render(manifest(), found, {}, pd.DataFrame())
+
+
 def test_gaps_by_slice(page):
     """Gaps stand by slice, with the same gap counted in other ways."""
     assert {f"{SECTION_ID}.gaps-by-phase", f"{SECTION_ID}.gaps-by-diagnosis"} <= {

@@ -23,7 +23,7 @@ TEXTS = {
 SHOWN_KEYS = {
     "synthetic_limits", "agreement", "on_request", "levels", "slices", "thresholds", "reported", "rates", "scores",
     "says", "change", "named", "limits", "calibrated", "planned_sd", "prompts", "regimes", "alternatives",
-    "rewordings", "baseline", "from_tables",
+    "rewordings", "baseline", "from_tables", "notice",
 }  # fmt: skip
 # Values that are words of a vocabulary, of tables or of other keys; all others are sentences.
 NAMES = {
