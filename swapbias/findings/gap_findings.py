@@ -187,6 +187,8 @@ def gap_difference_findings(context: Context, rows: pd.DataFrame) -> Iterator[Fi
 def omnibus_findings(context: Context, rows: pd.DataFrame, contrast: str) -> Iterator[Finding]:
     """Yield the test whether any of several groups differs; nothing where there are two groups or no such test.
 
+    Nothing where groups are the levels of one factor, whose own test says it.
+
     Args:
         context: the context of the experiment.
         rows: scored rows of the experiment.
@@ -196,7 +198,8 @@ def omnibus_findings(context: Context, rows: pd.DataFrame, contrast: str) -> Ite
     rows = rows[rows["group"].isin(experiment.compared)]
     groups = rows["group"].tolist()
     subsets = rows[experiment.compares.subset].tolist() if contrast == ALL_GAPS else None
-    if not experiment.compares.measure or len(set(groups)) < 3:
+    are_levels = len(experiment.compares.factors) == 1 and not subsets
+    if not experiment.compares.measure or len(set(groups)) < 3 or are_levels:
         return
     if subsets and len(set(subsets)) < 2:
         return

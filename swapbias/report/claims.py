@@ -8,6 +8,7 @@ from swapbias.measures import (
     Comparison,
     Estimate,
     comparison_of,
+    crossed_factors,
     is_comparison,
 )
 from swapbias.report.finding_names import (
@@ -326,7 +327,8 @@ def gap_ending(finding: Finding) -> str:
         finding: a gap with its verdict.
     """
     ending = f"{_ratio(finding)}{_weights(finding)}{_conclusion(finding)}"
-    if finding.measure == terms.EFFECTS[0] and finding.verdict in SURE:
+    is_of_crossed = finding.reference_group != crossed_factors.THE_OTHERS  # else nothing is left
+    if finding.measure == terms.EFFECTS[0] and finding.verdict in SURE and is_of_crossed:
         return f", averaged over the rest{ending}"
     return ending
 

@@ -10,6 +10,7 @@ from swapbias.builders.hatecheck import words
 from swapbias.findings import disaggregate, recompute
 from swapbias.findings.reproduce import Reproduced
 from swapbias.measures import crossed_factors
+from swapbias.report.claims import claim_sentence
 from swapbias.studies import config_rows
 from swapbias.studies.published import published_rows
 from swapbias.studies.tables import upstream_file
@@ -149,6 +150,17 @@ def test_ratio_of_a_level_and_the_others():
     relative = result.relative(effect, 3, 1.5)
     assert relative.value == pytest.approx(0, abs=1e-9)
     assert relative.std_error == pytest.approx(expected.estimate.std_error)
+
+
+def test_one_answer_whether_any_group_differs():
+    """Whether any group differs is said once, by the test of the levels, and of no others."""
+    rows = pd.DataFrame(config_rows(NAME, "false_alarms")).assign(model_id="made")
+    rows["score"] = [float(row == "Muslims") for row in rows["group"]]
+    findings = disaggregate(rows, NAME, robustness=False)
+    tests = [one for one in findings if one.primary and one.measure == "group_spread"]
+    assert [one.contrast for one in tests] == ["identity"]
+    (muslims,) = (one for one in findings if one.primary and one.group == "Muslims")
+    assert "averaged" not in claim_sentence(muslims)
 
 
 def test_rare_rates_of_groups():
