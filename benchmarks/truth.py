@@ -578,11 +578,7 @@ def shipped_designs() -> Iterator[Design]:
     """Every experiment that compares groups on prompts of its own study, packs among them."""
     for name in studies():
         for experiment in load_study(name).experiments:
-            if (
-                not experiment.compares.measure
-                or experiment.reads.notes.corpus
-                or experiment.compares.primary.slice != "all"
-            ):
+            if not experiment.compares.measure or experiment.reads.notes.corpus:
                 continue
             try:
                 rows = pd.concat([rows_of(name, config) for config in experiment.reads.configs])
