@@ -33,7 +33,9 @@ def list_(
     ui.show("Name a study to run it: swapbias audit MODEL --study STUDY[:EXPERIMENT]")
     outlines = [*_outlines()]
     for kind in models.kinds():
-        ui.show(f"\n{kind.title or kind.name}")
+        of_all = (experiment.kind for study in outlines for experiment in study.experiments)
+        before = "\n" if kind.name in of_all else ""  # else it reads the studies of the kind above
+        ui.show(f"{before}{kind.title or kind.name}")
         _show_studies(outlines, kind.name)
     for sentence in (
         *auto.KINDS.faults(),

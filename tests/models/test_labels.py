@@ -203,8 +203,9 @@ def test_one_output():
     assert binary("LABEL_0").positive == binary("Positive").positive == (0,)
     assert binary("toxic", "not toxic").positive == (1,)
     assert binary("toxic", None, "toxic").positive == (1,)
+    assert binary("toxic").negative == (0,)
     with pytest.raises(UsageError, match="none is positive"):
-        binary("toxic")
+        binary("offensive")
 
 
 def test_graded_audit_is_repeated(tmp_path):
