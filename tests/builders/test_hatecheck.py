@@ -191,10 +191,10 @@ def test_probability_of_yes():
     """A causal model that finds Yes likelier by .5 for one group has that gap, in each order of the options."""
     experiment = "asked_false_alarms_odds"
     found = audited(
-        lambda row: 0.2 + 0.5 * (row["group"] == "Muslims") + 0.1 * chance(row["pair_id"]),
+        lambda row: 0.2 + 0.5 * (row["group"] == "Muslims") + 0.1 * chance(row["text"]),
         "asked_false_alarms",
         experiment=experiment,
     )
     alarms = found[experiment, "Muslims"]
-    assert alarms.estimate.value == pytest.approx(0.5)
+    assert alarms.estimate.value == pytest.approx(0.5, abs=0.05)
     assert alarms.verdict == "gap"
