@@ -108,7 +108,8 @@ def design_of(
         set() if "side" in kept else {"pair_id"}
     )  # a reworded pair names its own
     for column in names & set(kept):  # numbers for names, which saves half the time
-        kept[column] = pd.factorize(kept[column])[0]
+        is_level = kept[column] != ""
+        kept[column] = kept[column].where(~is_level, pd.factorize(kept[column])[0])
     if asked.compares.contrast and not set(asked.compares.contrast) <= set(
         rows[asked.compares.subset]
     ):  # one set of conditions is audited
@@ -137,11 +138,7 @@ def simulator(design: Design) -> Simulate:
     paired = experiment.is_paired
     # Groups that are no pairs have effects of their own: what they share cancels.
     side = "" if paired else "/" + rows["group"]
-    codes = {
-        column: pd.factorize(rows[column].astype(str) + side)[0]
-        for column in design.spreads
-        if column
-    }
+    codes = {column: level_codes(rows[column], side) for column in design.spreads if column}
     codes[""] = pd.factorize(rows["pair_id"])[0]
     groups = (
         rows["group"].where(rows["group"] != PLACEBO, rows["side"])
@@ -160,7 +157,7 @@ def simulator(design: Design) -> Simulate:
     def simulate(rng: np.random.Generator, effects: Effects, planted: float) -> Floats:
         drawn = sum(
             (
-                spread * effects(rng, int(codes[column].max()) + 1)[codes[column]]
+                spread * drawn_effects(rng, effects, codes[column])
                 for column, spread in design.spreads.items()
             ),
             np.zeros(len(rows)),
@@ -168,6 +165,17 @@ def simulator(design: Design) -> Simulate:
         return 0.5 + (sign * (planted * raised + drawn) if paired else sign * planted + drawn)
 
     return simulate
+
+
+def level_codes(column: "pd.Series[Any]", side: "pd.Series[str] | str") -> NDArray[np.intp]:
+    """Return the number of each row's level of a random factor, by side; -1 where a blank says that it has none."""
+    codes = pd.factorize(column.astype(str) + side)[0]
+    return np.where(column.astype(str) == "", -1, codes)
+
+
+def drawn_effects(rng: np.random.Generator, effects: Effects, codes: NDArray[np.intp]) -> Floats:
+    """Draw an effect for each level and return that of each row; 0 for rows that have no level."""
+    return np.append(effects(rng, int(codes.max()) + 1), 0.0)[codes]
 
 
 # --- what an audit concludes --------------------------------------------------------------------------

@@ -25,6 +25,8 @@ from benchmarks.simulating import (
     Floats,
     conclusion,
     design_of,
+    drawn_effects,
+    level_codes,
     rate_text,
     replay,
     rows_of,
@@ -595,7 +597,8 @@ def shipped_designs() -> Iterator[Design]:
                 if name in rows and rows[name].nunique() > 1
             }
             clusters = " x ".join(
-                f"{rows[column].nunique()} {word}" for column, word in factors.items()
+                f"{rows.loc[rows[column] != '', column].nunique()} {word}"
+                for column, word in factors.items()
             )
             yield design_of(
                 name,
@@ -620,11 +623,7 @@ def _shipped(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
 def _shipped_row(design: Design, count: int) -> tuple[str, ...]:
     rows = design.rows
     told = []
-    codes = {
-        name: pd.factorize(rows[name].astype(str) + "/" + rows["group"])[0]
-        for name in design.spreads
-        if name
-    }
+    codes = {name: level_codes(rows[name], "/" + rows["group"]) for name in design.spreads if name}
     replayed = _replayed_gaps(design)
     for effects in ("normal", "lognormal"):
         rng = np.random.default_rng(len(rows))
@@ -633,7 +632,7 @@ def _shipped_row(design: Design, count: int) -> tuple[str, ...]:
         for _ in range(count):
             scores = 0.5 + REST * draw(rng, len(rows))
             for name, code in codes.items():  # of every group its own effects
-                scores = scores + design.spreads[name] * draw(rng, int(code.max()) + 1)[code]
+                scores = scores + design.spreads[name] * drawn_effects(rng, draw, code)
             wrong.append([finding.estimate.p_value < LEVEL for finding in replayed(scores)])
         share = float(np.mean(wrong))
         told += [rate_text(share), yes_or_no(share <= MOST[effects] + _chance(count))]

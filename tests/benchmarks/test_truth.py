@@ -4,10 +4,12 @@ each column."""
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
 from benchmarks import truth
+from benchmarks.simulating import EFFECTS, drawn_effects, level_codes
 
 WORDED = truth.worded_designs
 CROSSED = truth.crossed_designs
@@ -79,3 +81,14 @@ def test_cells_of_the_tables(phase, monkeypatch):
         found = series.rows(0.002, 1)
         assert len(found) == rows
         assert all(len(row) == len(series.columns) for row in found)
+
+
+def test_blank_has_no_effect():
+    """Rows whose column is blank are of no level: they get no effect, and rows of one level get the same."""
+    codes = level_codes(pd.Series(["Ann", "", "Ann", "Bob"]), "")
+
+    effects = drawn_effects(np.random.default_rng(0), EFFECTS["normal"], codes)
+
+    assert codes.tolist() == [0, -1, 0, 2]
+    assert effects[1] == 0
+    assert effects[0] == effects[2] != effects[3] != 0
