@@ -22,6 +22,7 @@ from swapbias.report.verdicts import (
     state_verdict,
     summarize_models,
 )
+from swapbias.studies import load_study
 
 NOT_TESTED = "No difference of models is tested here."
 NO_RANKING = (
@@ -60,6 +61,8 @@ def render_comparison(compared: ComparisonPage) -> str:
     places = [section["place"] for section in sections if section["charts"] or section["moved"]]
     measured = [finding for quantity in compared.quantities for finding in quantity.known]
     has_margin = any(not math.isnan(finding.margin) for finding in measured)
+    with_texts = dict.fromkeys(study for study, _ in compared.moved)
+    notices = [load_study(study).notice for study in with_texts]
     return render_html(
         "comparison.html.j2",
         version=__version__,
@@ -69,6 +72,7 @@ def render_comparison(compared: ComparisonPage) -> str:
             (model, public_manifest(model.manifest, keep_unknown=True)) for model in compared.models
         ],
         margin=describe_margins(measured) if has_margin else "",
+        notices=[*filter(None, notices)],
         summary=summary_tables(compared, places),
         sections=sections,
         correlations=[sentence for _, sentence in state_correlations(compared.differences)],

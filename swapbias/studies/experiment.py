@@ -383,7 +383,7 @@ class Study(Source):
     on_request: Switch = False
     """Whether audits that name no study leave it out."""
     notice: Text = ""
-    """A sentence before the answers of a page with texts: that these may hurt."""
+    """A sentence before the texts of a page or dataset card: that these may hurt."""
     family: Literal["study", "experiment"] = "study"
     """Tests that are corrected together: the questions of the study, or the contrasts of each experiment. The second
     is for packs, which are no questions of one study."""

@@ -343,8 +343,13 @@ PAIRS = {
 
 
 def test_two_rows_come_first(card):
-    """A card begins with two rows of a pair, where rows are paired: two groups, and texts where they differ."""
-    table = card.body.lstrip().splitlines()[2:6]
+    """A card begins with two rows of a pair, after a notice where texts may hurt: two groups, texts that differ."""
+    lines = card.body.lstrip().splitlines()
+    notice = card.corpus.study.notice if card.corpus.study else ""
+    assert bool(notice) == (card.corpus.name == "hatecheck")
+    assert not notice or lines[2] == f"**Notice.** {notice}"
+    start = 4 if notice else 2
+    table = lines[start : start + 4]
     assert table[1] == re.sub("`[^`]+`", "---", table[0])
     first, second = (line.strip("| ").split(" | ") for line in table[2:])
     assert first != second

@@ -25,6 +25,7 @@ from swapbias.report import (
     verdicts,
 )
 from swapbias.report.comparison_charts import summary_tables
+from swapbias.studies import load_study
 from tests.hub.shared_runs import GAP
 from tests.report.test_page import (
     CONTRAST,
@@ -399,6 +400,16 @@ def test_pairs_of_other_texts_do_not_move():
     assert moved_page(first, second.assign(text="other")).moved == {}
     assert moved_page(first, second.drop(columns="text")).moved == {}
     assert moved_page(first, first).moved == {}
+
+
+def test_notice_before_pairs_that_hurt(monkeypatch):
+    """A comparison that quotes texts of a study with a notice begins with it; one without texts does not."""
+    study = load_study("gendered_stigma").changed(notice="This page quotes <harsh> sentences.")
+    monkeypatch.setattr(model_comparison, "load_study", lambda name: study)
+    shown = render_comparison(moved_page(pair_rows("a", [0.1, 0.2]), pair_rows("b", [0.3, 0.2])))
+    notice = "This page quotes &lt;harsh&gt; sentences."
+    assert 0 < shown.index(notice) < shown.index('id="found"')
+    assert notice not in render_comparison(comparison_of(["a", "b"]))
 
 
 def test_question_that_is_no_longer_asked():
