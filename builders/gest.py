@@ -2,15 +2,28 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
 from swapbias import studies
+from swapbias.builders._gest_translations import (
+    GROUPS,
+    NAME,
+    TEMPLATES,
+    Translation,
+    bare,
+    config_name,
+    language_files,
+    language_templates,
+    read_translations,
+)
+from swapbias.errors import UsageError
+from swapbias.files import file_sha256
 from swapbias.hub import builder_on_use
 from swapbias.studies import tables
 
-NAME = "gest"
 FOLDER = studies.corpus_dir(NAME)
 SENTENCES = "data/gest.csv"
 MENDED = "data/gest_1.1.csv"
@@ -49,7 +62,7 @@ def _lexicon(name: str) -> studies.Lexicon:
     templates = [part for part in _templates("masked") if _lexicon_name(part) == name]
     template = templates[0]
     return studies.Lexicon(
-        f"{NAME}/{name}", words={}, proper={template[group]: group for group in ("male", "female")}
+        f"{NAME}/{name}", words={}, proper={template[group]: group for group in GROUPS}
     )
 
 
@@ -58,7 +71,7 @@ def _rows(config: str, path: str) -> Iterator[dict[str, str]]:
     sentences = _sentences(tables.upstream_file(NAME, path))
     for template in _templates(config):
         for number, (sentence, stereotype) in enumerate(sentences):
-            for group in ("male", "female"):
+            for group in GROUPS:
                 masked = config == "masked"
                 text = studies.fill(
                     template["text"],
@@ -136,6 +149,77 @@ def released() -> Iterator[studies.Released]:
             )
 
 
+# Other languages: pairs whose words tell who says them, and sentences in templates that say who does.
+def _pair_rows(path: Path) -> Iterator[dict[str, str]]:
+    """Both sentences of each pair of a language, as they are."""
+    template = {"template": "words of the sentence"}
+    for translation in read_translations(path, _stereotypes()):
+        for group, text in translation.pair.items():
+            yield _language_row(translation, template, group, text)
+
+
+def _template_rows(path: Path) -> Iterator[dict[str, str]]:
+    """Every sentence of a language that tells no gender, in every template, of a man and of a woman."""
+    translations = [one for one in read_translations(path, _stereotypes()) if one.neutral]
+    for template in language_templates(path):
+        for translation in translations:
+            sentence = bare(translation.neutral)
+            for group in GROUPS:
+                text = studies.fill(template["text"], sentence=sentence, word=template[group])
+                yield _language_row(translation, template, group, text)
+
+
+def _language_row(
+    translation: Translation, template: Mapping[str, str], group: str, text: str
+) -> dict[str, str]:
+    stereotype = _stereotypes()[translation.stereotype]
+    return studies.prompt_row(
+        f"{template['template']}/{translation.sentence}",
+        group,
+        text,
+        "causal",
+        construct=stereotype["stereotype"],
+        condition=f"sentence {translation.sentence}",
+        label=stereotype["about"],
+        template=template["template"],
+    )
+
+
+def _local(folder: Path) -> tuple[studies.Config, ...]:
+    """Make the configs of a user's tables in the form of EuroGEST's, which nothing pins.
+
+    Raises:
+        UsageError: there is no such table, or none with anything to compare.
+        ValueError: a table is wrong; the error names file and line.
+    """
+    configs = []
+    for path in language_files(folder):
+        translations = read_translations(path, _stereotypes())
+        if any(one.pair for one in translations):
+            configs.append(_language_config(path, "pairs", _pair_rows))
+        if any(one.neutral for one in translations) and language_templates(path):
+            configs.append(_language_config(path, "templates", _template_rows))
+    if not configs:
+        raise UsageError(
+            f"No table in {folder} has pairs, or templates of its language. Add them to {TEMPLATES} beside it."
+        )
+    return tuple(configs)
+
+
+def _language_config(
+    path: Path, table: str, rows_of: Callable[[Path], Iterator[dict[str, str]]]
+) -> studies.Config:
+    """Make a config of a language, read as the causal one is."""
+    return replace(
+        CORPUS.config("causal"),
+        name=config_name(path, table),
+        description=f"{path.name}, a table of the user's that nothing pins: {table}",
+        rows=partial(rows_of, path),
+        content_key=partial(file_sha256, path),
+        upstream=(),
+    )
+
+
 ROWS = {
     f"{kind}{version}": partial(_rows, kind, path)
     for version, path in (("", SENTENCES), ("_1_1", MENDED))
@@ -146,5 +230,6 @@ CORPUS = studies.declared_corpus(
     ROWS,
     lexicons={name: partial(_lexicon, name) for name in ("first_words", "pronouns", "nouns")},
     released=tuple(released()),
+    local=_local,
 )
 __getattr__ = builder_on_use(NAME)

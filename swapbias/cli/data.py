@@ -112,7 +112,7 @@ def build(
     ] = None,
     folder: ui.OutFolder = Path("swapbias-corpora"),
     data: Annotated[
-        Path | None, ui.option("Your notes (MIMIC-III, MIMIC-IV-Note, own CSV).", metavar="PATH")
+        Path | None, ui.option("Your notes, or a folder of data that CORPUS reads.", metavar="PATH")
     ] = None,
     table: Annotated[
         str, ui.option("Words swapped in your notes: resolved, paper or published.")

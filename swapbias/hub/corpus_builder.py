@@ -251,7 +251,7 @@ def dataset_builder(
     Args:
         corpus: its name.
         config: the name of one of its configs.
-        data_dir: a folder or file of clinical notes to make the rows of.
+        data_dir: a folder or file of clinical notes, or of data that the corpus reads, to make the rows of.
         cache_dir: another folder for the cache (else ``SWAPBIAS_CACHE``).
 
     Raises:
@@ -279,8 +279,9 @@ def load_prompts(
     Args:
         corpus: its name.
         config: the name of one of its configs.
-        data: a folder or file of clinical notes to make the rows of. They are stored in the cache folder
-            (``SWAPBIAS_CACHE``), readable by your account alone, and made again once the notes change.
+        data: a folder or file of clinical notes, or of data that the corpus reads, to make the rows of. They are
+            stored in the cache folder (``SWAPBIAS_CACHE``), readable by your account alone, and made again once the
+            files change.
         split: a split, or a part of it such as ``test[:10]``; None: all rows.
 
     Raises:
