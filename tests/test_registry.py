@@ -81,7 +81,7 @@ def test_entry_point_that_does_not_load(group, place, sentence, tmp_path):
     install(tmp_path, "lost-and-found", {f"swapbias.{group}": {"sound": place}}, files)
     done = swapbias("list", folders=[tmp_path])
     assert done.returncode == 0
-    assert "occupation_sentiment:sentences" in done.stdout
+    assert "\n  occupation_sentiment " in done.stdout
     assert sentence in " ".join(done.stderr.split())
     assert len(done.stderr.strip().splitlines()) == 1
     done = swapbias(*AUDIT, "--out", tmp_path / "run", folders=[tmp_path])

@@ -11,10 +11,11 @@ from typer.main import get_command
 from swapbias import __version__
 from swapbias.cli import completion
 from swapbias.cli.auditing import audit
-from swapbias.cli.data import build, list_, swap, train
+from swapbias.cli.data import build, swap, train
 from swapbias.cli.finished_runs import check, compare, export, figures, pull, push, redraw, share
 from swapbias.cli.help_command import help_on
 from swapbias.cli.help_screens import CommandList
+from swapbias.cli.list_command import list_
 from swapbias.cli.paper_commands import tables
 from swapbias.cli.plans import plan
 from swapbias.cli.reproduce_command import reproduce

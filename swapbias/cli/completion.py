@@ -8,7 +8,7 @@ from contextlib import redirect_stdout
 from io import StringIO
 from itertools import pairwise
 
-from swapbias import studies
+from swapbias import models, studies
 from swapbias.studies import catalogue
 
 _REQUEST = (
@@ -91,3 +91,13 @@ def complete_corpora(incomplete: str) -> Sequence[str]:
         incomplete: what is typed.
     """
     return [name for name in studies.corpora() if name.startswith(incomplete)]
+
+
+def complete_listed(incomplete: str) -> Sequence[str]:
+    """List the studies and kinds of models.
+
+    Args:
+        incomplete: what is typed.
+    """
+    names = [*studies.studies(), *(kind.name for kind in models.kinds())]
+    return [name for name in names if name.startswith(incomplete)]

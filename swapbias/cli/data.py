@@ -1,109 +1,16 @@
-"""swapbias list, build, swap and train: what can be measured, and on which data."""
+"""swapbias build, swap and train: the data of audits."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from textwrap import wrap
 from typing import Annotated, Any
 
-from swapbias import models, studies, swapping
+from swapbias import studies, swapping
 from swapbias.cli import progress_bars, terminal as ui
 from swapbias.cli.completion import complete_corpora
 from swapbias.errors import UsageError
-from swapbias.measures import comparisons
-from swapbias.models import LoadOptions, auto
+from swapbias.models import LoadOptions
 from swapbias.models.chat import ChatOptions
 from swapbias.studies import catalogue, corpus_file, corpus_folders
-
-_NAMES = 34  # columns of the names of experiments
-_SIDE_BY_SIDE = 70  # columns of a terminal that has room for questions beside them
-_MOST_NAMED = 3  # experiments of a study for one kind of model; more are one line
-
-
-def list_(
-    with_corpora: Annotated[bool, ui.option("Corpora and their configs.", "--corpora")] = False,
-    with_measures: Annotated[bool, ui.option("Measures (evaluate modules).", "--measures")] = False,
-) -> None:
-    """List what can be measured on each kind of model."""
-    if with_measures:
-        ui.show(f"Measures (evaluate modules): {', '.join(catalogue.metrics())}")
-    if with_corpora:
-        _show_corpora()
-    if with_corpora or with_measures:
-        return
-    ui.show("Name a study to run it: swapbias audit MODEL --study STUDY[:EXPERIMENT]")
-    outlines = [*_outlines()]
-    for kind in models.kinds():
-        of_all = (experiment.kind for study in outlines for experiment in study.experiments)
-        before = "\n" if kind.name in of_all else ""  # else it reads the studies of the kind above
-        ui.show(f"{before}{kind.title or kind.name}")
-        _show_studies(outlines, kind.name)
-    for sentence in (
-        *auto.KINDS.faults(),
-        *comparisons.COMPARISONS.faults(),
-        *corpus_folders.CORPORA.clashes(),
-    ):
-        ui.say(sentence)
-
-
-def _show_corpora() -> None:
-    """Show each corpus with its configs."""
-    for name in studies.corpora():
-        try:
-            configs = corpus_file.corpus_declaration(name).configs
-        except ValueError as error:
-            _say_of_corpus(name, error)
-            continue
-        ui.show(f"\nCorpus {name}")
-        for config in configs:
-            _show_line(config.name, config.description)
-    for sentence in corpus_folders.CORPORA.clashes():
-        ui.say(sentence)
-
-
-def _outlines() -> "Iterator[studies.Study]":
-    """Yield the studies as their files state them; a sentence is shown of those that cannot be read."""
-    for name in studies.studies():
-        try:
-            yield catalogue.outline(name)
-        except ValueError as error:
-            _say_of_corpus(name, error)
-
-
-def _say_of_corpus(name: str, error: ValueError) -> None:
-    """Say that a corpus cannot be read, of another distribution with its name."""
-    distribution = corpus_folders.CORPORA.distribution(name)
-    ui.say(str(error) if distribution in str(error) else f"{error} It is of {distribution}.")
-
-
-def _show_studies(outlines: "Sequence[studies.Study]", kind: str) -> None:
-    """Show the experiments that a kind of model reads, those of a study with many as one line.
-
-    Positive controls are left out: they run with their questions.
-    """
-    for study in outlines:
-        of_kind = [experiment for experiment in study.experiments if experiment.kind == kind]
-        controls = [study.control_of(experiment) for experiment in of_kind]
-        experiments = [
-            experiment
-            for experiment in of_kind
-            if experiment.reads.configs and experiment not in controls
-        ]
-        if len(experiments) > _MOST_NAMED:
-            _show_line(f"{study.name} ({len(experiments)} experiments)", study.title)
-            continue
-        for experiment in experiments:
-            _show_line(f"{study.name}:{experiment.name}", experiment.question)
-
-
-def _show_line(name: str, description: str) -> None:
-    """Show a name and what it is, wrapped beside the names on a terminal, and else as one line."""
-    line = f"  {name:<{_NAMES}} {description}"
-    if not ui.out.is_terminal:
-        ui.show(line)
-        return
-    indent = "".ljust(_NAMES + 3) if ui.out.width >= _SIDE_BY_SIDE else "      "
-    for row in wrap(line, ui.out.width, subsequent_indent=indent, break_on_hyphens=False):
-        ui.show(row)
 
 
 def build(
@@ -165,8 +72,19 @@ def loadable(names: "Sequence[str]") -> list[str]:
         except ValueError as error:
             if not corpus_folders.CORPORA.distribution(name):
                 raise
-            _say_of_corpus(name, error)
+            say_of_corpus(name, error)
     return loaded
+
+
+def say_of_corpus(name: str, error: ValueError) -> None:
+    """Say that a corpus cannot be read, of another distribution with its name.
+
+    Args:
+        name: name of the corpus.
+        error: says what is wrong.
+    """
+    distribution = corpus_folders.CORPORA.distribution(name)
+    ui.say(str(error) if distribution in str(error) else f"{error} It is of {distribution}.")
 
 
 def swap(

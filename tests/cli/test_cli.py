@@ -64,24 +64,58 @@ def refused(done, code, *parts):
 
 
 def test_list():
-    """The list has every question whole, beside what is typed for it, and no positive control."""
+    """The list has a line for each study and kind of model, with the names of its experiments, in 60 lines."""
     done = swapbias("list", COLUMNS="80")
     assert done.returncode == 0
     lines = done.stdout.splitlines()
+    assert len(lines) <= 60
     for name in studies():
         study = load_study(name)
-        for one in study.experiments:
-            is_control = one in [study.control_of(question) for question in study.experiments]
-            if one.reads.configs and not is_control:
-                alone = f"  {f'{name}:{one.name}':<34} {one.question}"
-                assert alone in lines or any(
-                    line.startswith(f"  {name} (") and line.endswith(f" {study.title}")
-                    for line in lines
-                )
+        controls = [study.control_of(question) for question in study.experiments]
+        asked = [one for one in study.experiments if one not in controls]
+        of_kinds = [
+            [one for one in asked if one.kind == kind] for kind in {one.kind for one in asked}
+        ]
+        assert sum(line.startswith(f"  {name} ") for line in lines) == len(of_kinds)
+        for found in of_kinds:
+            names = ", ".join(one.name for one in found)
+            if len(found) > 4:
+                names = f"{len(found)} experiments"
+            question = found[0].question if len(found) == 1 else study.title
+            assert f"  {name:<22} {question} ({names})" in lines
     assert (
         swapbias("list", "--measures").stdout
         == f"Measures (evaluate modules): {', '.join(metrics())}\n"
     )
+
+
+def test_list_of_a_study():
+    """Every experiment is listed with its question where its study or its kind of model is named."""
+    kinds = {one.kind for name in studies() for one in load_study(name).experiments}
+    shown = {word: invoke("list", word).output.splitlines() for word in (*studies(), *kinds)}
+    for name in studies():
+        study = load_study(name)
+        assert shown[name][0] == study.title
+        for one in study.experiments:
+            line = f"  {f'{name}:{one.name}':<34} {one.question}"
+            assert line in shown[name]
+            assert line in shown[one.kind]
+    counts = [sum(line.startswith("  ") for line in shown[kind]) for kind in kinds]
+    assert sum(counts) == sum(len(load_study(name).experiments) for name in studies())
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (("bqb",), ("No study and no kind of model is called 'bqb'.", "Did you mean bbq?")),
+        (("xyzzy",), ("See swapbias list.",)),
+        (("bbq", "--corpora"), ("--corpora and --measures list all. Drop bbq.",)),
+    ],
+    ids=["near a study", "near nothing", "with all corpora"],
+)
+def test_list_of_no_study(words, parts):
+    """A name of neither a study nor a kind is refused with the nearest one."""
+    refused(swapbias("list", *words), 2, *parts)
 
 
 @pytest.mark.parametrize("columns", [40, 80, 120])

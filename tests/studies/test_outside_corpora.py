@@ -71,7 +71,7 @@ def test_outside_corpus(tmp_path):
         "import swapbias; print(swapbias.load_prompts('toy').num_rows, swapbias.load_study('toy').title)",
     )
     assert [code for code, _ in found][:4] == [0, 0, 0, 0], found
-    assert "toy:toy Cats or dogs?" in found[0][1]
+    assert "toy Cats or dogs? (toy)" in found[0][1]
     assert found[1][1] == "False"
     assert "Corpus toy default Two rows a template" in found[2][1]
     assert "+30.0 points" in found[3][1]
@@ -102,7 +102,7 @@ def test_broken_outside_corpus(changed, sentence, tmp_path):
         [folder], *lists, [*OTHER_AUDIT, "--out", str(tmp_path / "run")], ["plan", "vader"], toy
     )
     assert [code for code, _ in found] == [0, 0, 0, 0, 2], found
-    assert "occupation_sentiment:sentences" in found[0][1]
+    assert "occupation_sentiment " in found[0][1]
     assert sentence in found[4][1]
     assert "Traceback" not in str(found)
 
