@@ -115,6 +115,15 @@ class Kind(Immutable):
         else:
             yield Fit(why_not=f"it needs a {self.name} model, {self._way_to_give}")
 
+    def also_reads(self, experiment: Experiment, request: Request) -> bool:
+        """Return whether its models read an experiment of another kind.
+
+        Args:
+            experiment: an experiment of any other kind.
+            request: the model that the user names, and settings.
+        """
+        return False
+
     @property
     def _way_to_give(self) -> str:
         """Say how a model of this kind is given where it has no default."""

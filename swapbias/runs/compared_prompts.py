@@ -24,8 +24,12 @@ def prompts_of(finding: Finding, manifest: Mapping[str, Any]) -> frozenset[Promp
     """
     experiment = experiment_of(finding)
     chat = manifest["settings"].get("chat")
-    is_chat = experiment is not None and experiment.kind == "chat" and isinstance(chat, dict)
-    trials = scoring_in_words(chat) if is_chat else ""
+    chat_models = [
+        model.get("model_id") for model in manifest["models"] if model.get("kind") == "chat"
+    ]
+    asks_chat = experiment is not None and experiment.kind == "chat"
+    is_chat = asks_chat or finding.model_id in chat_models
+    trials = scoring_in_words(chat) if is_chat and isinstance(chat, dict) else ""
     entries = []
     for entry in corpora_read(manifest, finding):
         lexicons = entry.get("lexicons")

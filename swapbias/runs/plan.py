@@ -142,11 +142,13 @@ class _Planning:
                 f"{study.name} {experiment.name} is named twice. Name it once, with one config."
             )
         slow = experiment.on_request and not self.settings.studies and study.name not in self.wanted
-        fits = list(kind_of(experiment.kind).fits(experiment, self.settings, self.kind))
+        model_kind = self._other_kind(study, experiment, config)
+        kind = kind_of(model_kind or experiment.kind)
+        fits = list(kind.fits(experiment, self.settings, self.kind))
         configs = experiment.reads.configs
         if config in _configs_of_experiment(experiment):
             configs = (config,)
-        task = Task(study, experiment, configs)
+        task = Task(study, experiment, configs, model_kind=model_kind)
         try:
             tasks, reasons = _tasks(task, fits, self.settings, self.notes, slow=slow)
         except (UpstreamMissingError, MissingExtraError) as error:
@@ -161,6 +163,23 @@ class _Planning:
             return
         self.tasks += tasks
         self.skipped += [Skipped(study.name, name, reason) for name, reason in reasons]
+
+    def _other_kind(self, study: Study, experiment: Experiment, config: str) -> str:
+        """Return the name of another kind whose model reads an experiment; blank where its own kind does.
+
+        Where an experiment of that kind asks the same, it stands for one that nobody named.
+        """
+        for kind in kinds():
+            if kind.name == experiment.kind or not kind.also_reads(experiment, self.settings):
+                continue
+            asks_the_same = any(
+                candidate.kind == kind.name and candidate.reads.configs == experiment.reads.configs
+                for candidate in study.experiments
+                if candidate.reads.reading == experiment.reads.reading
+            )
+            if config == experiment.name or not asks_the_same:
+                return kind.name
+        return ""
 
     def add_controls(self, task: Task) -> None:
         """Add the positive control of what is read, before it; a UsageError where another one is read."""

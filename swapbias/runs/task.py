@@ -20,6 +20,8 @@ class Task:
     """Configs whose rows are read."""
     model: str = ""
     """Name of the model; blank for the default of the experiment."""
+    model_kind: str = ""
+    """Name of the kind of its model, where that is another than its experiment's; blank: the same."""
     rows: Sequence[Row] = ()
     """Prompts of the configs, then rewordings and the baseline."""
     n_prompts: int = 0
@@ -36,7 +38,7 @@ class Task:
     @property
     def kind(self) -> Kind:
         """Kind of its model."""
-        return kind_of(self.experiment.kind)
+        return kind_of(self.model_kind or self.experiment.kind)
 
     @property
     def split(self) -> str:

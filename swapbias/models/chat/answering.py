@@ -23,7 +23,14 @@ from swapbias.models.chat.answer_log import (
     without_text,
 )
 from swapbias.models.chat.chat_options import LOG_ODDS, ChatOptions, settings
-from swapbias.models.chat.log_odds import OptionLogProbs, names_of, orders, score_options
+from swapbias.models.chat.log_odds import (
+    OptionLogProbs,
+    ScoreOrders,
+    names_of,
+    orders,
+    score_mean_value,
+    score_options,
+)
 from swapbias.models.progress import Progress, silent
 from swapbias.models.scorer import Scored, Scorer
 from swapbias.studies import Prompt, answer_scores
@@ -109,6 +116,22 @@ def answer_key(prompt: Prompt, *, model: str, options: ChatOptions) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
+def by_shared_beginnings(groups: Groups) -> dict[str, Sequence[Prompt]]:
+    """Return requests in an order in which those that begin alike follow one another, each trial after the last.
+
+    A service that keeps what it has read of a prompt (prefix cache) then reads what they share once.
+
+    Args:
+        groups: the prompts of each answer key.
+    """
+
+    def place(group: tuple[str, Sequence[Prompt]]) -> tuple[int, str]:
+        first = group[1][0]
+        return trial_of(first.prompt_id), first.text
+
+    return dict(sorted(groups.items(), key=place))
+
+
 class AnsweringScorer(Scorer):
     """Scores prompts by answers, which a reader parses; NaN without an answer. Subclasses request the answers."""
 
@@ -126,6 +149,8 @@ class AnsweringScorer(Scorer):
         self.options = options or ChatOptions()
         self.reader: answer_scores.AnswerReader = unread
         """Parses an answer: returns the score and further score columns."""
+        self.score_orders: ScoreOrders = score_mean_value
+        """Scores a prompt by the log-probabilities of its options."""
         self.fields: Fields | None = None
         """Fields of an answer in JSON; None: answers are free text."""
         self.is_credentialed = False
@@ -142,6 +167,7 @@ class AnsweringScorer(Scorer):
         unit: str | None = None,
         fields: Fields | None = None,
         max_tokens: int | None = None,
+        score_orders: ScoreOrders = score_mean_value,
         identity: Mapping[str, Any] | None = None,
     ) -> Self:
         """Return a copy of this scorer that parses answers with another reader; both share one log of answers.
@@ -151,6 +177,7 @@ class AnsweringScorer(Scorer):
             unit: unit of the score; None: that of this scorer.
             fields: returns the fields of an answer in JSON; None: answers are free text.
             max_tokens: most tokens of an answer; None: as in this scorer.
+            score_orders: returns the score of a prompt whose options are scored by log-odds.
             identity: entries that are added to ``identity``.
         """
         options = self.options
@@ -160,6 +187,7 @@ class AnsweringScorer(Scorer):
             changed = settings(options)
         return self._changed(
             reader=reader,
+            score_orders=score_orders,
             unit=unit or self.unit,
             fields=fields,
             options=options,
@@ -211,7 +239,7 @@ class AnsweringScorer(Scorer):
             ValueError: A request is refused or fails.
         """
         if self.options.log_odds:
-            return score_options(self.option_log_probs, prompts, on_progress)
+            return score_options(self.option_log_probs, self.score_orders, prompts, on_progress)
         keys = self._ensure_answers(prompts, on_progress)
         return [self._score_answer(prompt, key) for prompt, key in zip(prompts, keys, strict=True)]
 

@@ -22,6 +22,8 @@ _CLOSED_QUESTIONS = (
     "options",
     "label",
 )  # readings of questions whose options an answer may be bound to
+_RIGHT_ANSWER = "answers"  # the reading of questions of which an option is right
+_BY_LOG_ODDS = ("options", _RIGHT_ANSWER)  # readings of questions whose options have probabilities
 FREE_TEXT = ("text", "person", "ranking")  # readings whose answers need several words
 _FEWEST_TOKENS = 64  # of such an answer
 
@@ -50,6 +52,13 @@ class Chat(Kind):
             {
                 **_share_units("score", "unanswered", "outside", "refused", "said_unsure"),
                 "log_odds": "natural log-odds of the options that count more",
+            }
+        ),
+        _RIGHT_ANSWER: Reading(
+            {
+                "score": "correct answer is more likely",
+                "log_odds": "natural log-odds of the right answer",
+                **_share_units("outside", "hidden"),
             }
         ),
         "label": Reading(_share_units()),
@@ -88,6 +97,17 @@ class Chat(Kind):
         chat = request.of(ChatOptions)
         model = "" if _cuts_answers(experiment, chat) else chat.model or ""
         yield Fit(model, _unfit_reason(experiment, chat))
+
+    def also_reads(self, experiment: Experiment, request: Request) -> bool:
+        """Return whether a chat model reads a causal model's questions with options.
+
+        Args:
+            experiment: an experiment of any other kind.
+            request: names the chat model, and no other.
+        """
+        if request.model is not None or not request.of(ChatOptions).model:
+            return False
+        return experiment.kind == "causal" and experiment.reads.reading in _BY_LOG_ODDS
 
     def check_installed(self, model: str, experiment: Experiment, request: Request) -> None:
         """Raise a MissingExtraError where a library is missing that asks the model or reads its answers.
@@ -136,6 +156,10 @@ class Chat(Kind):
                 prompts_of=experiment.reads.notes.prompts,
                 facts=experiment.reads.reading == FACTS,
             )
+        if experiment.reads.reading == _RIGHT_ANSWER:
+            from swapbias.models.chat.log_odds import with_letters
+
+            rows = [{**row, "text": with_letters(row["text"], row["candidates"])} for row in rows]
         return trial_rows(rows, chat.trials, chat.scoring)
 
     def announce(
@@ -213,17 +237,23 @@ class Chat(Kind):
         Returns:
             A scorer with the answers of the model.
         """
-        from swapbias.models.chat.answering import AnsweringScorer, option_fields
+        from swapbias.models.chat.answering import AnsweringScorer, option_fields, unread
         from swapbias.studies import answer_scores  # numpy, which listing the studies does not need
 
         if not isinstance(model, AnsweringScorer):
             reader: Scorer = model.reading_in(experiment.compares.unit)
             return reader
-        is_long = experiment.reads.reading in _LONG_TEXTS
+        reading = experiment.reads.reading
+        if reading == _RIGHT_ANSWER:
+            from swapbias.models.chat.log_odds import score_right_answer
+
+            unit = self.readings[reading].units["score"]
+            return model.with_reader(unread, unit=unit, score_orders=score_right_answer)
+        is_long = reading in _LONG_TEXTS
         return model.with_reader(
-            answer_scores.answer_reader(experiment.reads.reading, experiment.reads.aliases),
+            answer_scores.answer_reader(reading, experiment.reads.aliases),
             unit=experiment.compares.unit.name,
-            fields=option_fields if experiment.reads.reading in _CLOSED_QUESTIONS else None,
+            fields=option_fields if reading in _CLOSED_QUESTIONS else None,
             max_tokens=_options_of(request, long=True).max_tokens if is_long else None,
         )
 
@@ -232,7 +262,10 @@ def _unfit_reason(experiment: Experiment, chat: ChatOptions) -> str:
     """Return why a chat model does not read an experiment, blank where it does."""
     if not chat.model:
         return "it asks a chat model; name one with --chat"
-    if chat.log_odds and experiment.reads.reading != "options":
+    is_by_log_odds = experiment.kind != CHAT.name or experiment.reads.reading == _RIGHT_ANSWER
+    if is_by_log_odds and not chat.log_odds:
+        return "a chat model reads it by log-odds of its options alone; ask it with -M scoring=log-odds"
+    if chat.log_odds and experiment.reads.reading not in _BY_LOG_ODDS:
         return "it has no options to score by log-odds; ask it with -M scoring=sampled"
     if chat.log_odds and experiment.compares.orders:
         return (

@@ -16,6 +16,7 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 LOST = "not_answered"  # findings read in it the share of a prompt that no option answers
 ROUNDING = 0.02  # of probabilities and their logarithms: what is beyond 1 by more is none
 PARTS = ("log_odds", "unanswered", "outside", "hidden")
+_MARK = "(A)"  # of a question whose options have letters
 _BLANK_MARKS = str.maketrans({"Ġ": " ", "▁": " ", "Ċ": "\n"})
 # A prompt with its options in one order, and the index of each in the order published.
 Ordered = tuple[Prompt, Sequence[int]]
@@ -23,24 +24,29 @@ Ordered = tuple[Prompt, Sequence[int]]
 OptionLogProbs = tuple[list[float], float]
 # Returns the log-probabilities of the options of each prompt; None: not known.
 ReadOptionLogProbs = Callable[[Sequence[Prompt], Progress], list[OptionLogProbs | None]]
+# Scores a prompt by the log-probabilities of its options in each order; None: not known.
+ScoreOrders = Callable[[Prompt, Sequence[Ordered], Sequence[OptionLogProbs | None]], Scored]
 
 
 def score_options(
-    option_log_probs: ReadOptionLogProbs, prompts: Sequence[Prompt], on_progress: Progress
+    option_log_probs: ReadOptionLogProbs,
+    score_orders: ScoreOrders,
+    prompts: Sequence[Prompt],
+    on_progress: Progress,
 ) -> list[Scored]:
-    """Score closed questions by what the options count on average, weighted by the probabilities of those that count.
+    """Score closed questions by the probabilities of their options, in the order of the options and in its reverse.
 
-    Probabilities are averaged over the order of the options and its reverse. An option is every first token that an
-    answer is read as it by: its letter or whole text, in any case; without letters also its text in several tokens.
+    An option is every first token that an answer is read as it by: its letter or whole text, in any case; without
+    letters also its text in several tokens.
 
     Args:
         option_log_probs: gives log-probabilities of the options.
+        score_orders: makes a score of those of both orders.
         prompts: prompts with candidates.
         on_progress: called with the number of further prompts that are done.
 
     Returns:
-        One Scored per prompt. Parts are those of ``measures.OptionOdds``; ``not_answered``: probability of all that
-        counts nothing, 1 without a score. NaN: too long, no option has a probability, or too much is hidden.
+        One Scored per prompt.
 
     Raises:
         UsageError: there are no probabilities, or a letter is several tokens.
@@ -53,7 +59,7 @@ def score_options(
     share = len(prompts) / len(ordered_prompts) if ordered_prompts else 1.0
     log_probs = iter(option_log_probs(ordered_prompts, lambda done: on_progress(done * share)))
     return [
-        _score_orders(prompt, ordered_options, [next(log_probs) for _ in ordered_options])
+        score_orders(prompt, ordered_options, [next(log_probs) for _ in ordered_options])
         for prompt, ordered_options in zip(prompts, orders_of_prompts, strict=True)
     ]
 
@@ -96,12 +102,12 @@ def lettered(prompt: Prompt) -> bool:
     Returns:
         True for letters in round brackets.
     """
-    return "(A)" in prompt.text
+    return _MARK in prompt.text
 
 
 def _reorder_options(text: str, options: Sequence[Candidate], indices: Sequence[int]) -> str | None:
     """Return a text with its options in another order; None where they cannot be distinguished from its rest."""
-    has_letters = "(A)" in text
+    has_letters = _MARK in text
     spans: list[tuple[int, int]] = []
     end = len(text)
     # From the end: an example may stand before the question.
@@ -121,10 +127,20 @@ def _reorder_options(text: str, options: Sequence[Candidate], indices: Sequence[
     return "".join(parts)
 
 
-def _score_orders(
+def score_mean_value(
     prompt: Prompt, ordered: Sequence[Ordered], answers: Sequence[OptionLogProbs | None]
 ) -> Scored:
-    """Return the score of a prompt by the logs of all its orders."""
+    """Score a prompt by what its options count on average, weighted by the probabilities of those that count.
+
+    Args:
+        prompt: the prompt with candidates.
+        ordered: the prompt in each order of its options.
+        answers: log-probabilities of the options of each order; None: not known.
+
+    Returns:
+        Parts are those of ``measures.OptionOdds``; ``not_answered``: probability of all that counts nothing, 1
+        without a score. NaN: too long, no option has a probability, or too much is hidden.
+    """
     read = [logs for logs in answers if logs is not None]
     finite = not any(math.isnan(log) for logs, _ in read for log in logs)
     if len(read) < len(answers) or not finite:
@@ -152,6 +168,73 @@ def _score_orders(
     probabilities = [share for _, share in best]
     likeliest = names[0] if probabilities[0] > 0 else ""
     return Scored(odds.score, likeliest, ranked(names, probabilities), parts)
+
+
+def score_right_answer(
+    prompt: Prompt, ordered: Sequence[Ordered], answers: Sequence[OptionLogProbs | None]
+) -> Scored:
+    """Score a prompt by whether its right answer is more likely than the others: 1, 0 if less, .5: equal.
+
+    The right answer is the option that counts most. Its log-odds are averaged over the orders, so that a letter that
+    is liked in itself decides nothing.
+
+    Args:
+        prompt: the prompt with candidates.
+        ordered: the prompt in each order of its options.
+        answers: log-probabilities of the options of each order; None: not known.
+
+    Returns:
+        Parts as of ``score_mean_value``; ``not_answered``: 1 without a score, else 0. NaN: too long, or what is
+        hidden could be either answer's and decide.
+    """
+    scored = score_mean_value(prompt, ordered, answers)
+    least = 0.0
+    most = 0.0
+    for (order, _), answer in zip(ordered, answers, strict=True):
+        low, high = (math.nan, math.nan) if answer is None else _odds_bounds(order, answer)
+        least += low
+        most += high
+    score = math.nan
+    if least > 0:
+        score = 1.0
+    elif most < 0:
+        score = 0.0
+    elif least == most == 0:
+        score = 0.5
+    return replace(scored, score=score, parts={**scored.parts, LOST: float(math.isnan(score))})
+
+
+def _odds_bounds(prompt: Prompt, answer: OptionLogProbs) -> tuple[float, float]:
+    """Return the least and the highest log-odds of the right answer, were all that is hidden one answer's."""
+    logs, hidden = answer
+    values = [candidate.value for candidate in prompt.candidates]
+    most = max(value for value in values if value is not None)
+    right = log_sum([log for log, value in zip(logs, values, strict=True) if value == most])
+    wrong = log_sum(
+        [log for log, value in zip(logs, values, strict=True) if value not in (None, most)]
+    )
+    unseen = math.log(hidden) if hidden > 0 else -math.inf
+    return right - log_sum([wrong, unseen]), log_sum([right, unseen]) - wrong
+
+
+def with_letters(text: str, options: Sequence[Candidate]) -> str:
+    """Return a question followed by its options, each with a letter, as which it is to be answered.
+
+    >>> with_letters("Who left?", [Candidate("the nurse", 1.0), Candidate("the guest", 0.0)])
+    'Who left?\\n\\n(A) the nurse\\n(B) the guest\\n\\nAnswer with the letter alone.'
+
+    Args:
+        text: the question.
+        options: its options.
+
+    Returns:
+        The same text where its options have letters already.
+    """
+    if _MARK in text:
+        return text
+    lines = [f"({letter}) {option.text}" for letter, option in zip(LETTERS, options, strict=False)]
+    listed = "\n".join(lines)
+    return f"{text}\n\n{listed}\n\nAnswer with the letter alone."
 
 
 def names_of(prompt: Prompt) -> list[str]:

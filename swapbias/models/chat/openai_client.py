@@ -7,7 +7,7 @@ from typing import Any
 
 from swapbias.models.chat import answering
 from swapbias.models.chat.answer_log import Answer
-from swapbias.models.chat.answering import AnsweringScorer, Groups
+from swapbias.models.chat.answering import AnsweringScorer, Groups, by_shared_beginnings
 from swapbias.models.chat.chat_options import ChatOptions, api_key, settings
 from swapbias.models.chat.log_odds import OptionLogProbs, overfull, shown_log_probs
 from swapbias.models.chat.request_pass import RequestPass
@@ -141,4 +141,5 @@ class ChatScorer(AnsweringScorer):
             )
 
     def _request_answers(self, missing: Groups, report: Progress, expected: int) -> None:
-        RequestPass(self, api_key(self.options)).ask(missing, report, expected)
+        requests = by_shared_beginnings(missing)
+        RequestPass(self, api_key(self.options)).ask(requests, report, expected)
