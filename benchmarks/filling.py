@@ -24,12 +24,13 @@ Tops = list[tuple[list[int], list[float]]]
 def fill(scorer: Any, texts: Sequence[str]) -> Tops:
     """The 50 likeliest tokens of each text and their probabilities."""
     found: Tops = [([], [])] * len(texts)
-    for members, probabilities in scorer.mask_probabilities(texts):
-        top = probabilities.topk(TOP, dim=1)
-        for index, tokens, values in zip(
-            members, top.indices.tolist(), top.values.tolist(), strict=True
+    for members, (probabilities, tokens) in scorer.mask_outputs(
+        texts, lambda whole: tuple(whole.topk(TOP, dim=1))
+    ):
+        for index, likeliest, values in zip(
+            members, tokens.tolist(), probabilities.tolist(), strict=True
         ):
-            found[index] = tokens, values
+            found[index] = likeliest, values
     return found
 
 

@@ -5,7 +5,7 @@ training: it predicts a position that is hidden from it.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from transformers import AutoModelForMaskedLM, XLNetLMHeadModel
 
 from swapbias.measures import Floats, mass_by_label
+from swapbias.models.engine.transfers import Outputs, is_asynchronous, send
 from swapbias.models.progress import Progress, silent
 from swapbias.models.scorer import Scored, not_scored, ranked
 from swapbias.models.tokens import output_rows
@@ -45,6 +46,33 @@ class _MassesOfLabels(NamedTuple):
     """Only words with a match in each other list count."""
 
 
+class _MassColumns(NamedTuple):
+    """The probabilities of which the masses of labels are made: only few columns leave the device.
+
+    The label of most tokens gets the mass that the others leave.
+    """
+
+    of_token: NDArray[np.intp]
+    """For each token of the vocabulary the index of its label, shape (tokens,)."""
+    labels: int
+    """Number of labels."""
+    common: int
+    """Index of the label of most tokens."""
+    columns: NDArray[np.intp]
+    """Tokens of the other labels."""
+
+    def masses(self, chosen: Floats, total: Floats) -> Floats:
+        """Return the mass of each label over the whole vocabulary, shape (texts, labels).
+
+        Args:
+            chosen: probabilities of ``columns``, shape (texts, columns).
+            total: sum of all probabilities, shape (texts,).
+        """
+        sums = mass_by_label(chosen, self.of_token[self.columns], self.labels)
+        sums[:, self.common] = total - sums.sum(axis=1)
+        return sums
+
+
 class _TokensOfLexicon(NamedTuple):
     """The tokens of a lexicon's words in this vocabulary."""
 
@@ -52,6 +80,23 @@ class _TokensOfLexicon(NamedTuple):
     """Tokens with their labels."""
     is_matched: NDArray[np.bool_]
     """For each token of the vocabulary whether its word has a match in each other list, shape (tokens,)."""
+    closed_list: _MassColumns
+    """Columns for the masses of all words."""
+    matched: _MassColumns
+    """Columns for the masses of words with a match in each other list."""
+
+
+class _ReadBatch(NamedTuple):
+    """Parts of the probabilities of a batch that are read, arrays by text."""
+
+    top: Floats
+    """Probabilities of the likeliest tokens, the likeliest first."""
+    tokens: NDArray[np.intp]
+    """The likeliest tokens."""
+    total: Floats
+    """Sum of all probabilities."""
+    chosen: Mapping[str, tuple[Floats, Floats]]
+    """By lexicon the probabilities of the columns ``closed_list`` and ``matched``."""
 
 
 class _RowOfBatch(NamedTuple):
@@ -122,16 +167,60 @@ class MaskedScorer(TransformersScorer):
             rows_of_text.setdefault(prompt.text, []).append(row)
         texts = list(rows_of_text)
         results = [not_scored(extra_columns(_lexicon_of(prompt))) for prompt in prompts]
-        for members, probabilities in self.mask_probabilities(texts):
+        names = dict.fromkeys(prompt.lexicon.rpartition("/")[0] for prompt in prompts)
+        lexicons = [load_lexicon(name) for name in names if name]
+        columns = self._columns_of(lexicons)
+
+        def choose(probabilities: torch.Tensor) -> Outputs:
+            top, tokens = probabilities.topk(min(TOP_K, probabilities.shape[1]), dim=1)
+            total = probabilities.sum(dim=1, dtype=torch.float64)
+            return top, tokens, total, *(probabilities[:, indices] for indices in columns)
+
+        for members, (top, tokens, total, *chosen) in self.mask_outputs(texts, choose):
+            arrays = [part.numpy() for part in chosen]
+            pairs = zip(arrays[::2], arrays[1::2], strict=True)
+            of_lexicon = {lexicon.name: pair for lexicon, pair in zip(lexicons, pairs, strict=True)}
+            read = _ReadBatch(top.numpy(), tokens.numpy(), total.numpy(), of_lexicon)
             batch = [
                 _RowOfBatch(position, prompts[row], row)
                 for position, index in enumerate(members)
                 for row in rows_of_text[texts[index]]
             ]
-            for row, scored in self._score_batch(probabilities, batch):
+            for row, scored in self._score_batch(read, batch):
                 results[row] = scored
             on_progress(len(batch))
         return results
+
+    def _columns_of(self, lexicons: Sequence[Lexicon]) -> list[torch.Tensor]:
+        """Return the columns of probabilities that lexicons need, on the model's device: two sets of each lexicon."""
+        sets = []
+        for lexicon in lexicons:
+            tokens = self._tokens_of(lexicon)
+            sets += [tokens.closed_list.columns, tokens.matched.columns]
+        return [send(torch.from_numpy(columns), self.model.device) for columns in sets]
+
+    def mask_outputs(
+        self, texts: Sequence[str], choose: Callable[[torch.Tensor], Outputs]
+    ) -> Iterator[tuple[list[int], Outputs]]:
+        """Return what is wanted of the probabilities of all tokens at the masks of texts, batch by batch.
+
+        Args:
+            texts: texts with one ``<mask>`` each; those that are too long are in no batch.
+            choose: gives what is wanted of probabilities on the model's device, shape (texts, vocabulary). A row with
+                a value that is not finite is NaN throughout.
+
+        Yields:
+            The indices of some texts, and what ``choose`` gave for them, on the processor.
+        """
+
+        def read(encoded: Sequence[Sequence[int]]) -> Outputs:
+            probabilities = self.batch_probabilities(encoded)
+            not_finite = ~probabilities.sum(dim=1, keepdim=True).isfinite()
+            if is_asynchronous(probabilities.device) or not_finite.any():
+                probabilities = probabilities.masked_fill(not_finite, math.nan)
+            return choose(probabilities)
+
+        return self.outputs(texts, read)
 
     def mask_probabilities(self, texts: Sequence[str]) -> Iterator[tuple[list[int], torch.Tensor]]:
         """Return the probabilities of all tokens at the masks of texts, batch by batch.
@@ -143,12 +232,8 @@ class MaskedScorer(TransformersScorer):
             The indices of some texts, and the probabilities at their masks, shape (texts, vocabulary). A row with a
             value that is not finite is NaN throughout.
         """
-        for members, probabilities in self.outputs(self.encode(texts), self.batch_probabilities):
-            not_finite = ~probabilities.sum(dim=1, keepdim=True).isfinite()
-            if not_finite.any():
-                yield members, probabilities.masked_fill(not_finite, math.nan)
-            else:
-                yield members, probabilities
+        for members, (probabilities,) in self.mask_outputs(texts, lambda whole: (whole,)):
+            yield members, probabilities
 
     def batch_probabilities(self, encoded: Sequence[Sequence[int]]) -> torch.Tensor:
         """Return the probabilities at the masks of texts that are read in one forward pass.
@@ -160,7 +245,7 @@ class MaskedScorer(TransformersScorer):
             Shape (texts, vocabulary), float32.
         """
         if self.model.config.model_type == "xlnet":
-            logits = self._hidden_logits(torch.tensor(encoded, device=self.model.device))
+            logits = self._hidden_logits(send(torch.tensor(encoded), self.model.device))
         else:
             mask = self.tokenizer.mask_token_id
             logits = self.engine.logits(encoded, [list(ids).index(mask) for ids in encoded])
@@ -192,10 +277,11 @@ class MaskedScorer(TransformersScorer):
         Returns:
             A row for each word.
         """
-        tokens, is_matched = self._tokens_of(lexicon)
+        tokens = self._tokens_of(lexicon)
+        labelled = tokens.labelled
         rows = []
         for word, label in lexicon.entries():
-            ids = tokens.of_word[word]
+            ids = labelled.of_word[word]
             rows.append(
                 {
                     "model_id": self.model_id,
@@ -203,7 +289,7 @@ class MaskedScorer(TransformersScorer):
                     "word": word,
                     "label": label,
                     "in_vocabulary": bool(ids),
-                    "matched": matched and bool(is_matched[ids].any()),
+                    "matched": matched and bool(tokens.is_matched[ids].any()),
                 }
             )
         return rows
@@ -232,40 +318,43 @@ class MaskedScorer(TransformersScorer):
         Args:
             name: the lexicon as CORPUS/LIST.
         """
-        tokens, _ = self._tokens_of(load_lexicon(name))
-        return tokens.labels, tokens.of_token
+        labelled = self._tokens_of(load_lexicon(name)).labelled
+        return labelled.labels, labelled.of_token
 
     def _tokens_of(self, lexicon: Lexicon) -> _TokensOfLexicon:
         """Return the tokens of a lexicon's words, found once for each lexicon."""
         if lexicon.name not in self._lexicons:
             tokens = self.vocabulary.label(lexicon)
             words = [word.lower() for word in self.words]
-            is_matched = matched_words(words, tokens.of_token, tokens.labels.index(lexicon.rest))
-            self._lexicons[lexicon.name] = _TokensOfLexicon(tokens, is_matched)
+            rest = tokens.labels.index(lexicon.rest)
+            is_matched = matched_words(words, tokens.of_token, rest)
+            self._lexicons[lexicon.name] = _TokensOfLexicon(
+                tokens,
+                is_matched,
+                _mass_columns(tokens.of_token, len(tokens.labels)),
+                _mass_columns(np.where(is_matched, tokens.of_token, rest), len(tokens.labels)),
+            )
         return self._lexicons[lexicon.name]
 
     def _score_batch(
-        self, probabilities: torch.Tensor, batch: Sequence[_RowOfBatch]
+        self, read: _ReadBatch, batch: Sequence[_RowOfBatch]
     ) -> Iterator[tuple[int, Scored]]:
-        """Yield the row and the score of each prompt of a batch, from the probabilities of its texts."""
-        top, tokens = probabilities.topk(min(TOP_K, probabilities.shape[1]), dim=1)
+        """Yield the row and the score of each prompt of a batch, from what is read of its texts."""
         # A little below the bound: probabilities are rounded to float32.
-        is_likely = top >= SAVED_FROM - 1e-6
-        counts = is_likely.sum(dim=1).clamp(min=LEAST_SAVED).tolist()
-        saved_probabilities = [row[:count] for row, count in zip(top.tolist(), counts, strict=True)]
+        is_likely = read.top >= np.float32(SAVED_FROM - 1e-6)
+        counts = is_likely.sum(axis=1).clip(min=LEAST_SAVED).tolist()
+        saved_probabilities = [
+            row[:count] for row, count in zip(read.top.tolist(), counts, strict=True)
+        ]
         saved_words = [
             [self.words[token] for token in row[:count]]
-            for row, count in zip(tokens.tolist(), counts, strict=True)
+            for row, count in zip(read.tokens.tolist(), counts, strict=True)
         ]
         masses_of_lexicons: dict[str, _MassesOfLabels] = {}
-        top_array = top.cpu().numpy()
-        token_array = tokens.cpu().numpy()
         for position, prompt, row in batch:
             lexicon, index = self._label_of(prompt)
             if lexicon.name not in masses_of_lexicons:
-                masses_of_lexicons[lexicon.name] = self._masses_of_labels(
-                    lexicon, probabilities, top_array, token_array
-                )
+                masses_of_lexicons[lexicon.name] = self._masses_of_labels(lexicon, read)
             masses = masses_of_lexicons[lexicon.name]
             score = float(masses.score[position, index])
             # Checked before the score: the mass of a label that no top token has would be 0.
@@ -295,26 +384,21 @@ class MaskedScorer(TransformersScorer):
             )
         return load_lexicon(name), labels.index(label)
 
-    def _masses_of_labels(
-        self, lexicon: Lexicon, probabilities: torch.Tensor, top: Floats, tokens: NDArray[np.intp]
-    ) -> _MassesOfLabels:
-        """Sum probabilities by label; ``top`` are those of the likeliest ``tokens``, shape (texts, tokens)."""
-        labelled, is_matched = self._tokens_of(lexicon)
-        count = len(labelled.labels)
-        rest = labelled.labels.index(lexicon.rest)
-        label_of_token = labelled.of_token
-        label_of_matched = np.where(is_matched, label_of_token, rest)
-        closed_list = _closed_list(label_of_token, probabilities, count)
+    def _masses_of_labels(self, lexicon: Lexicon, read: _ReadBatch) -> _MassesOfLabels:
+        """Sum probabilities by label."""
+        tokens = self._tokens_of(lexicon)
+        chosen, chosen_of_matched = read.chosen[lexicon.name]
+        closed_list = tokens.closed_list.masses(chosen, read.total)
         if lexicon.threshold:
-            limit = lexicon.threshold
-            score = mass_by_label(top, label_of_token[tokens], count, threshold=limit)
-            matched = mass_by_label(top, label_of_matched[tokens], count, threshold=limit)
+            score = _mass_of_top(tokens.closed_list, read, lexicon.threshold)
+            matched = _mass_of_top(tokens.matched, read, lexicon.threshold)
         else:
             score = closed_list.copy()
-            matched = _closed_list(label_of_matched, probabilities, count)
-        has_no_token = np.bincount(label_of_token, minlength=count) == 0
+            matched = tokens.matched.masses(chosen_of_matched, read.total)
+        count = len(tokens.labelled.labels)
+        has_no_token = np.bincount(tokens.labelled.of_token, minlength=count) == 0
         score[:, has_no_token] = math.nan  # 0 would be a score
-        if not is_matched.any():
+        if not tokens.is_matched.any():
             matched[:] = math.nan
         return _MassesOfLabels(score, closed_list, matched)
 
@@ -341,15 +425,13 @@ def _log_odds(mass: float) -> float:
     return math.log(mass) - math.log1p(-mass) if 0 < mass < 1 else math.nan
 
 
-def _closed_list(
-    label_of_token: NDArray[np.intp], probabilities: torch.Tensor, labels: int
-) -> Floats:
-    """Return the mass of each label over the whole vocabulary, shape (texts, labels)."""
-    # The label of most tokens gets the mass that the others leave: so only few columns leave the device.
-    common = np.bincount(label_of_token, minlength=labels).argmax()
-    columns = np.flatnonzero(label_of_token != common)
-    chosen = probabilities[:, torch.as_tensor(columns, device=probabilities.device)].cpu().numpy()
-    sums = mass_by_label(chosen, label_of_token[columns], labels)
-    total = probabilities.sum(dim=1, dtype=torch.float64).cpu().numpy()
-    sums[:, common] = total - sums.sum(axis=1)
-    return sums
+def _mass_columns(label_of_token: NDArray[np.intp], labels: int) -> _MassColumns:
+    """Return the columns for the masses of labels."""
+    common = int(np.bincount(label_of_token, minlength=labels).argmax())
+    return _MassColumns(label_of_token, labels, common, np.flatnonzero(label_of_token != common))
+
+
+def _mass_of_top(columns: _MassColumns, read: _ReadBatch, threshold: float) -> Floats:
+    """Return the mass of each label among the likeliest tokens that reach a threshold, shape (texts, labels)."""
+    codes = columns.of_token[read.tokens]
+    return mass_by_label(read.top, codes, columns.labels, threshold=threshold)

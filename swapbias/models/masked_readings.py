@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from swapbias.measures import mass_by_label
+from swapbias.models.engine.transfers import Outputs, send
 from swapbias.models.masked import MaskedScorer
 from swapbias.models.progress import Progress, silent
 from swapbias.models.scorer import DerivedScorer, Scored, not_scored, ranked
@@ -75,22 +76,26 @@ class AttitudeScorer(MaskedReading):
             on_progress: called with the number of further prompts that are done.
         """
         results = [not_scored(_ATTITUDE_PARTS)] * len(prompts)
-        for members, probabilities in self.inner.mask_probabilities(
-            [prompt.text for prompt in prompts]
-        ):
+        texts = [prompt.text for prompt in prompts]
+        corpora = dict.fromkeys(prompt.lexicon.partition("/")[0] for prompt in prompts)
+        pairs_of_corpora = [
+            torch.tensor(self._known_pairs(corpus), dtype=torch.long) for corpus in corpora
+        ]
+        pairs = [send(tokens.view(-1, 2), self.inner.model.device) for tokens in pairs_of_corpora]
+
+        def choose(probabilities: torch.Tensor) -> Outputs:
+            top, tokens = probabilities.topk(min(ATTITUDE_TOP_K, probabilities.shape[1]), dim=1)
+            return top, tokens, *(probabilities[:, tokens_of_pairs] for tokens_of_pairs in pairs)
+
+        for members, (values, tokens, *of_pairs) in self.inner.mask_outputs(texts, choose):
             lexicons = [prompts[index].lexicon.rpartition("/")[0] for index in members]
-            corpora = [lexicon.partition("/")[0] for lexicon in lexicons]
-            top = probabilities.topk(min(ATTITUDE_TOP_K, probabilities.shape[1]), dim=1)
-            # each copy waits for the device: of all at once
-            values = top.values.cpu()
-            tokens = top.indices.cpu()
-            odds = {corpus: self._log_odds(probabilities, corpus) for corpus in set(corpora)}
+            odds = dict(zip(corpora, map(_log_odds, of_pairs), strict=True))
             for position, index in enumerate(members):
                 results[index] = self._scored(
                     values[position],
                     tokens[position],
                     lexicons[position],
-                    odds[corpora[position]][position],
+                    odds[lexicons[position].partition("/")[0]][position],
                 )
             on_progress(len(members))
         return results
@@ -111,18 +116,11 @@ class AttitudeScorer(MaskedReading):
         score = sums["negative"] / rated if rated > 0 else math.nan
         return Scored(score, words[0], ranked(words, top.tolist()), parts)
 
-    def _log_odds(self, probabilities: torch.Tensor, corpus: str) -> list[float]:
-        """Return the mean over antonym pairs of each text, shape (texts, vocabulary); NaN where no pair is known."""
+    def _known_pairs(self, corpus: str) -> list[tuple[int, int]]:
+        """Return token ids of the antonyms of a corpus, found once."""
         if corpus not in self._pairs:
             self._pairs[corpus] = self._antonyms(f"{corpus}/antonyms")
-        pairs = self._pairs[corpus]
-        if not pairs:
-            return [math.nan] * len(probabilities)
-        approving, disapproving = (
-            torch.log(probabilities[:, list(side)].cpu().clamp_min(1e-12))
-            for side in zip(*pairs, strict=True)
-        )
-        return [float(row.mean()) for row in disapproving - approving]
+        return self._pairs[corpus]
 
     def _antonyms(self, name: str) -> list[tuple[int, int]]:
         """Return token ids of the pairs whose two words are single tokens, a word's commonest form first."""
@@ -132,3 +130,9 @@ class AttitudeScorer(MaskedReading):
         ids = {word: tokens[0] for word, tokens in tokens_of_word.items() if tokens}
         pairs = zip(words[::2], words[1::2], strict=True)
         return [(ids[good], ids[bad]) for good, bad in pairs if good in ids and bad in ids]
+
+
+def _log_odds(probabilities: torch.Tensor) -> list[float]:
+    """Return the mean over antonym pairs of each text, shape (texts, pairs, 2); NaN where no pair is known."""
+    approving, disapproving = torch.log(probabilities.clamp_min(1e-12)).unbind(dim=2)
+    return [float(row.mean()) for row in disapproving - approving]

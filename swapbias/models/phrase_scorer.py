@@ -99,10 +99,11 @@ class PhraseScorer(MaskedReading):
                     new[sequence] = None
         sequences = list(new)
         self._likeliest.update({sequence: [] for sequence in sequences})
-        for members, probabilities in self.inner.mask_probabilities(sequences):
-            top = probabilities.topk(BEAM, dim=1)
-            values = top.values.tolist()
-            tokens = top.indices.tolist()
+        for members, (tops, indices) in self.inner.mask_outputs(
+            sequences, lambda probabilities: tuple(probabilities.topk(BEAM, dim=1))
+        ):
+            values = tops.tolist()
+            tokens = indices.tolist()
             for position, index in enumerate(members):
                 pairs = zip(tokens[position], values[position], strict=True)
                 self._likeliest[sequences[index]] = list(pairs)

@@ -1,11 +1,11 @@
 """Scorers over models of transformers: how they are loaded or wrapped, and text classifiers among them."""
 
+import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import torch
 from transformers import AutoModelForSequenceClassification
 
 from swapbias.errors import UsageError
@@ -15,13 +15,19 @@ from swapbias.models.base import LoadOptions
 from swapbias.models.engine import layer_choice
 from swapbias.models.engine.encoder import Engine, twin
 from swapbias.models.engine.fastest_layers import with_fastest_layers
+from swapbias.models.engine.transfers import Outputs, is_asynchronous, received
 from swapbias.models.formats import training_facts
 from swapbias.models.labels import Sides, binary, find_sides
 from swapbias.models.model_names import read_name
 from swapbias.models.progress import Progress, silent
 from swapbias.models.scorer import Scored, Scorer, not_scored
+from swapbias.models.tokenising import tokens_ahead
 from swapbias.models.tokens import refuse_unknown_tokens
 from swapbias.studies import Prompt, published as paper_numbers
+
+# Texts that a thread tokenises while a GPU reads those before them; a processor would only be shared.
+_TOKENISED_AHEAD = 2_048
+_MORE_ROWS = 8  # times as many are scored on a GPU, which takes no longer, before they are saved
 
 
 class TransformersScorer(Scorer):
@@ -47,8 +53,12 @@ class TransformersScorer(Scorer):
         self.model_id = model_id
         self.expected = expected
         self.batch_size = (options or LoadOptions()).batch_size
+        self._tokenised_at_once = sys.maxsize
         if self.is_encoder:
             self.engine = Engine(self.model, batch_size=self.batch_size)
+            if is_asynchronous(model.device):
+                self._tokenised_at_once = _TOKENISED_AHEAD
+                self.chunk_rows = _MORE_ROWS * self.chunk_rows
         self.identity = {**identity, "kind": self.kind}
         if layers:
             self.identity[layer_choice.KEY] = layers
@@ -112,24 +122,34 @@ class TransformersScorer(Scorer):
 
     def outputs(
         self,
-        encoded: Sequence[Sequence[int]],
-        read: Callable[[Sequence[Sequence[int]]], torch.Tensor],
-    ) -> Iterator[tuple[list[int], torch.Tensor]]:
+        texts: Sequence[str],
+        read: Callable[[Sequence[Sequence[int]]], Outputs],
+    ) -> Iterator[tuple[list[int], Outputs]]:
         """Read texts in batches; those that are too long or empty are in none.
 
         Args:
-            encoded: token ids of each text.
-            read: gives the output for texts that the engine reads together.
+            texts: any number of them.
+            read: gives what is wanted of texts that the engine reads together, by their token ids.
 
         Yields:
-            The indices of the texts of a batch, and their output.
+            The indices of the texts of a batch, and what is wanted of them, on the processor.
         """
-        refuse_unknown_tokens(self.model_id, self.model, self.tokenizer, encoded)
+        return received(self._started_batches(texts, read))
+
+    def _started_batches(
+        self,
+        texts: Sequence[str],
+        read: Callable[[Sequence[Sequence[int]]], Outputs],
+    ) -> Iterator[tuple[list[int], Outputs]]:
+        """Yield the batches of ``outputs`` on the model's device, which may still be computing them."""
         limit = lengths.length_limit(self.tokenizer, self.model)
-        fits = [index for index, ids in enumerate(encoded) if 0 < len(ids) <= limit]
-        for batch in self.engine.batches([len(encoded[index]) for index in fits]):
-            members = [fits[index] for index in batch]
-            yield members, read([encoded[index] for index in members])
+        for first, encoded in tokens_ahead(self.encode, texts, self._tokenised_at_once):
+            refuse_unknown_tokens(self.model_id, self.model, self.tokenizer, encoded)
+            fits = [index for index, ids in enumerate(encoded) if 0 < len(ids) <= limit]
+            for batch in self.engine.batches([len(encoded[index]) for index in fits]):
+                members = [fits[index] for index in batch]
+                outputs = read([encoded[index] for index in members])
+                yield [first + index for index in members], outputs
 
 
 def head_kind(
@@ -225,11 +245,11 @@ class TextClassifierScorer(TransformersScorer):
             prompts: any number of them.
             on_progress: called with the number of further prompts that are done.
         """
-        encoded = self.encode([prompt.text for prompt in prompts])
+        texts = [prompt.text for prompt in prompts]
         results = [not_scored()] * len(prompts)
         is_raw = self.kind == base.REGRESSION
-        for members, output in self.outputs(encoded, self._outputs):
-            for index, row in zip(members, output.cpu().numpy(), strict=True):
+        for members, (output,) in self.outputs(texts, self._outputs):
+            for index, row in zip(members, output.numpy(), strict=True):
                 if is_raw and np.isfinite(row).all():
                     results[index] = Scored(float(row[self.sides.positive[0]]))
                 else:
@@ -237,17 +257,17 @@ class TextClassifierScorer(TransformersScorer):
             on_progress(len(members))
         return results
 
-    def _outputs(self, encoded: Sequence[Sequence[int]]) -> torch.Tensor:
+    def _outputs(self, encoded: Sequence[Sequence[int]]) -> Outputs:
         """Return probabilities of labels, or raw scores: shape (texts, labels), of texts that are read together."""
         logits = self.engine.class_logits(encoded)
         if self._function == "none":
-            return logits
+            return (logits,)
         is_sigmoid = self._function == "sigmoid"
         probabilities = logits.sigmoid() if is_sigmoid else logits.softmax(dim=-1)
         if len(self.sides.labels) > probabilities.shape[1]:  # one logit: the label, or not
             probabilities = probabilities.expand(-1, 2).clone()
             probabilities[:, 1] = 1 - probabilities[:, 0]
-        return probabilities
+        return (probabilities,)
 
 
 def _sides(labels: Sequence[str], options: LoadOptions, *, is_raw: bool) -> Sides:

@@ -152,13 +152,14 @@ def test_matched_mass_of_lost_names(tmp_path):
         *[f"more{number}" for number in range(14)],
     ]
     vocabulary = Vocabulary(tiny.word_level(words), len(words))
-    scorer = scorer._changed(vocabulary=vocabulary, words=vocabulary.words, _lexicons={})
-    p = torch.full((1, len(scorer.words)), 1 / 60)
-    wanted = [(0, prompt, row) for row, prompt in enumerate(prompts(3))]
-    found = {
-        prompt.group: one
-        for prompt, (_, one) in zip(prompts(3), scorer._score_batch(p, wanted), strict=True)
-    }
+    scorer = scorer._changed(
+        vocabulary=vocabulary,
+        words=vocabulary.words,
+        _lexicons={},
+        batch_probabilities=lambda encoded: torch.full((len(encoded), len(words)), 1 / 60),
+    )
+    rows = prompts(3)
+    found = {prompt.group: one for prompt, one in zip(rows, scorer.score(rows), strict=True)}
     assert len(scorer.words) == 60
     assert found["female"].score - found["male"].score == pytest.approx(-8 / 60)
     assert found["female"].parts["matched_mass"] == pytest.approx(9 / 60)

@@ -159,12 +159,12 @@ class LocalChatScorer(AnsweringScorer):
         for indices, answers in generation.answer(
             self.model, prompts, sampler.weigh, settings=config, batch_size=self.batch_size
         ):
+            not_finite = sampler.not_finite()
             for index, tokens in zip(indices, answers, strict=True):
                 key = keys[index]
                 rows = missing[key]
-                is_finite = index not in sampler.not_finite
                 answer = self._make_answer(
-                    key, rows[0], prompts[index], list(tokens) if is_finite else []
+                    key, rows[0], prompts[index], [] if index in not_finite else list(tokens)
                 )
                 self.keep(answer, rows[0])
                 report(len(rows))
@@ -345,8 +345,21 @@ class _Sampler:
     def __init__(self, temperature: float, keys: Sequence[str], device: Any) -> None:
         self.temperature = temperature
         self.generators = [torch.Generator(device).manual_seed(int(key[:15], 16)) for key in keys]
-        self.not_finite: set[int] = set()
-        """Indices of prompts of which a logit was NaN, or the highest infinite."""
+        self._are_finite: list[tuple[Sequence[int], torch.Tensor]] = []
+
+    def not_finite(self) -> set[int]:
+        """Return the indices of prompts of which a logit was NaN, or the highest infinite, since this was last asked.
+
+        A GPU is asked when answers are complete: it would be waited for at every token.
+        """
+        flags = [(indices, are_finite.tolist()) for indices, are_finite in self._are_finite]
+        self._are_finite.clear()
+        return {
+            index
+            for indices, are_finite in flags
+            for index, is_finite in zip(indices, are_finite, strict=True)
+            if not is_finite
+        }
 
     def weigh(self, logits: torch.Tensor, indices: Sequence[int]) -> torch.Tensor:
         """Return logits with noise unless the temperature is 0.
@@ -358,10 +371,7 @@ class _Sampler:
         Returns:
             Shape (prompts, vocabulary).
         """
-        is_finite = logits.amax(dim=-1).isfinite().tolist()
-        for index, finite in zip(indices, is_finite, strict=True):
-            if not finite:
-                self.not_finite.add(index)
+        self._are_finite.append((indices, logits.amax(dim=-1).isfinite()))
         if not self.temperature:
             return logits
         noise = torch.empty_like(logits)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from swapbias.models.lengths import length_limit
 from swapbias.models.loading import load_model
 from swapbias.models.model_names import read_name
 from swapbias.models.tokens import refuse_unknown_tokens
+
+if TYPE_CHECKING:
+    from swapbias.models.engine.transfers import Outputs
 
 _WORD_STARTS = ("Ġ", "▁")  # how byte-level and SentencePiece vocabularies mark the start of a word
 
@@ -159,7 +162,7 @@ class ContextualVectors(Features):
 
     def _encode(self, texts: Sequence[str]) -> Floats:
         """Return the mean over the states of each text's own tokens, shape (n, d)."""
-        import torch
+        from swapbias.models.engine.transfers import received
 
         texts_of_window: dict[tuple[int, ...], list[int]] = {}
         for row, ids in enumerate(map(self._token_ids, texts)):
@@ -172,22 +175,35 @@ class ContextualVectors(Features):
         tokens = np.zeros(len(texts))
         before = len(self._start)
         after = len(self._end)
-        for batch in self._engine.batches([before + len(window) + after for window in windows]):
-            encoded = [[*self._start, *windows[index], *self._end] for index in batch]
-            hidden = self._engine.hidden_states(encoded)
-            states_of_windows = torch.split(hidden, [len(ids) for ids in encoded])
-            totals = torch.stack(
-                [
-                    states[before : len(states) - after].double().sum(dim=0)
-                    for states in states_of_windows
-                ]
-            )
-            for index, total in zip(batch, totals.cpu().numpy(), strict=True):
+        batches = self._engine.batches([before + len(window) + after for window in windows])
+        started = (
+            (batch, self._sums_of_states([windows[index] for index in batch])) for batch in batches
+        )
+        for batch, (totals,) in received(started):
+            for index, total in zip(batch, totals.numpy(), strict=True):
                 for row in texts_of_window[windows[index]]:
                     sums[row] += total
                     tokens[row] += len(windows[index])
         tokens[tokens == 0] = np.nan
         return np.asarray(sums / tokens[:, None])
+
+    def _sums_of_states(self, windows: Sequence[tuple[int, ...]]) -> "Outputs":
+        """Return the sum of the states of each window's own tokens, shape (windows, d), on the model's device."""
+        import torch
+
+        before = len(self._start)
+        after = len(self._end)
+        encoded = [[*self._start, *window, *self._end] for window in windows]
+        hidden = self._engine.hidden_states(encoded)
+        states_of_windows = torch.split(hidden, [len(ids) for ids in encoded])
+        return (
+            torch.stack(
+                [
+                    states[before : len(states) - after].double().sum(dim=0)
+                    for states in states_of_windows
+                ]
+            ),
+        )
 
 
 def _word_start(vocabulary: Iterable[str]) -> str:

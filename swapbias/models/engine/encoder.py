@@ -20,6 +20,7 @@ from transformers import (
 from swapbias.models.engine.cache_probe import PROBE_ERRORS, same_probabilities
 from swapbias.models.engine.linear_layers import OneDnnLinear
 from swapbias.models.engine.packing import can_pack, pack, read_packed, rows_of
+from swapbias.models.engine.transfers import send
 from swapbias.models.lengths import length_batches
 
 # Tokens of a row per text of the batch size: 64 texts make rows of 1,024 tokens, beyond which a CPU gains nothing.
@@ -252,20 +253,24 @@ class Engine:
         Returns:
             Shape (texts, outputs), float32.
         """
-        indices = torch.tensor(positions, device=self.model.device)
         with torch.inference_mode():
             if reader := self._packed_reader(encoded):
-                row = pack(encoded, reader)
-                with only_rows(reader, row.starts + indices):
+                row = pack(encoded, reader, positions)
+                with only_rows(reader, row.chosen):
                     logits = read_packed(reader, row).logits
-            elif self._can_cut(encoded[0], positions[0]):
-                with head_at(self.model, indices):
-                    logits = self._read(self.model, encoded).logits
             else:
-                logits = self._read(self.model, encoded).logits
-                logits = logits[torch.arange(len(encoded)), indices]
+                logits = self._logits_at(encoded, positions)
         flat: torch.Tensor = logits.float().view(len(encoded), -1)
         return flat
+
+    def _logits_at(self, encoded: Encoded, positions: Sequence[int]) -> torch.Tensor:
+        """Return the head's output at one position of each text of a batch of equal length."""
+        indices = send(torch.tensor(positions), self.model.device)
+        if self._can_cut(encoded[0], positions[0]):
+            with head_at(self.model, indices):
+                return self._read(self.model, encoded).logits  # type: ignore[no-any-return]
+        logits: torch.Tensor = self._read(self.model, encoded).logits
+        return logits[torch.arange(len(encoded), device=logits.device), indices]
 
     def _can_cut(self, ids: Sequence[int], position: int) -> bool:
         """Return whether the head gives the same for one position alone, tried once: some families read all."""
@@ -324,5 +329,5 @@ class Engine:
 
     def _read(self, model: Any, encoded: Encoded) -> Any:
         """Return what a model gives for texts of one length."""
-        ids = torch.tensor(encoded, device=self.model.device)
+        ids = send(torch.tensor(encoded), self.model.device)
         return model(input_ids=ids, attention_mask=torch.ones_like(ids), return_dict=True)

@@ -12,6 +12,7 @@ from transformers import Cache, DynamicLayer, GenerationConfig, LogitsProcessorL
 from swapbias.models.engine.cache_names import cache_name, cache_of, generation_cache_name
 from swapbias.models.engine.cache_probe import PROBE_ERRORS, same_probabilities
 from swapbias.models.engine.kv_cache import cached_rows, continued
+from swapbias.models.engine.transfers import send
 from swapbias.models.lengths import length_batches
 
 Answers = tuple[list[int], list[list[int]]]
@@ -148,7 +149,7 @@ def _read(model: Any, beginning: _Beginning | None) -> Any:
     if beginning.cache is None:
         before = _read(model, beginning.parent)
         start = _length(beginning.parent)
-        ids = torch.tensor([beginning.ids[start:]], device=model.device)
+        ids = send(torch.tensor([beginning.ids[start:]]), model.device)
         cache = cached_rows([before], [(0,)], start) if before else None
         beginning.cache = cache_of(continued(model.base_model, ids, cache))
     return beginning.cache
@@ -203,7 +204,7 @@ def _batch(
         before = [-1] * (width - start)
         between = [-1] * (longest - len(ids) + start)
         padded.append([*before, *ids[:start], *between, *ids[start:]])
-    rows = torch.tensor(padded, device=model.device)
+    rows = send(torch.tensor(padded), model.device)
     batch: dict[str, Any] = {
         "input_ids": rows.masked_fill(rows < 0, pad),
         "attention_mask": (rows >= 0).long(),

@@ -7,6 +7,7 @@ import torch
 from transformers import DynamicCache
 
 from swapbias.models.engine.cache_names import cache_name
+from swapbias.models.engine.transfers import send
 
 
 def continued(model: Any, ids: torch.Tensor, cache: Any, **settings: Any) -> Any:
@@ -40,7 +41,7 @@ def cached_rows(caches: Sequence[Any], rows: Sequence[Sequence[int]], length: in
     """
     gathered = DynamicCache()
     indices = [
-        torch.tensor(row_indices, device=cache.layers[0].keys.device)
+        send(torch.tensor(row_indices), cache.layers[0].keys.device)
         for cache, row_indices in zip(caches, rows, strict=True)
     ]
     for number, layers in enumerate(zip(*(cache.layers for cache in caches), strict=True)):

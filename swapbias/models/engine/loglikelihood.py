@@ -14,6 +14,7 @@ from swapbias.models.engine.cache_names import cache_of
 from swapbias.models.engine.cache_probe import PROBE_ERRORS, supports_prefix_sharing
 from swapbias.models.engine.kv_cache import cached_rows, continued
 from swapbias.models.engine.linear_layers import OneDnnLinear
+from swapbias.models.engine.transfers import Outputs, received, send
 from swapbias.models.lengths import length_batches
 
 TokenisedText = tuple[list[int], int]
@@ -89,16 +90,26 @@ def log_probs_of_whole_texts(
         texts: token ids of context and continuation, and the index at which the continuation begins.
         batch_size: most texts in a forward pass.
     """
-    for members in length_batches([len(ids) for ids, _ in texts], batch_size):
+    batches = length_batches([len(ids) for ids, _ in texts], batch_size)
+    started = (
+        (members, _token_log_probs(model, [texts[index] for index in members]))
+        for members in batches
+    )
+    for members, (chosen,) in received(started):
         starts = [texts[index][1] for index in members]
-        low = min(starts)  # logits are kept from the first continuation on: they are large
-        ids = torch.tensor([list(texts[index][0]) for index in members], device=model.device)
-        with torch.inference_mode():
-            logits = model(input_ids=ids, return_dict=True).logits[:, low - 1 : -1].float()
-            log_probabilities = torch.log_softmax(logits, dim=-1)
-            chosen = log_probabilities.gather(2, ids[:, low:, None])[..., 0].double()
-        rows = zip(starts, chosen.cpu(), strict=True)
+        low = min(starts)
+        rows = zip(starts, chosen, strict=True)
         yield members, [float(row[start - low :].sum()) for start, row in rows]
+
+
+def _token_log_probs(model: Any, texts: Sequence[TokenisedText]) -> Outputs:
+    """Return log-probabilities of texts of one length from the first continuation on, shape (texts, tokens)."""
+    low = min(start for _, start in texts)  # logits are kept from there on: they are large
+    ids = send(torch.tensor([list(ids) for ids, _ in texts]), model.device)
+    with torch.inference_mode():
+        logits = model(input_ids=ids, return_dict=True).logits[:, low - 1 : -1].float()
+        log_probabilities = torch.log_softmax(logits, dim=-1)
+        return (log_probabilities.gather(2, ids[:, low:, None])[..., 0].double(),)
 
 
 def log_probs_with_shared_prefixes(
@@ -360,7 +371,6 @@ class _PrefixTree:
     def _read_batch(self, batch: Sequence[_Branch]) -> _Pending:
         """Read a batch, add the branches that follow it, and return its states with their next tokens."""
         start = batch[0].start
-        device = self.model.device
         children: list[_Branch] = []
         for row, branch in enumerate(batch):
             texts = range(branch.first, branch.end)
@@ -372,14 +382,15 @@ class _PrefixTree:
         width = max(map(len, spans))
         skipped = int(state_positions.min()) if len(state_positions) else width - 1
         # Padding needs no mask: it comes after a branch, and a causal model does not look ahead.
-        ids = torch.tensor([[*span, *[0] * (width - len(span))] for span in spans], device=device)
+        padded = torch.tensor([[*span, *[0] * (width - len(span))] for span in spans])
+        ids = send(padded, self.model.device)
         states, cache = self.model.read(ids, self._cache_of(batch), skipped)
         if not self._token_bytes:
             self._token_bytes = sum(2 * layer.keys[0, :, 0].nbytes for layer in cache.layers)
         self._add_branches((child for child in children if child.stop > child.start), cache)
         indices = rows * (width - skipped) + state_positions - skipped
         unique, state_of_target = np.unique(indices, return_inverse=True)
-        kept = states.flatten(0, 1)[torch.from_numpy(unique).to(device)]
+        kept = states.flatten(0, 1)[send(torch.from_numpy(unique), self.model.device)]
         return _Pending(kept, np.stack([state_of_target, *targets], axis=1))
 
     def _cache_of(self, batch: Sequence[_Branch]) -> Any:
@@ -424,7 +435,7 @@ class _PrefixTree:
         counts_of_targets = [len(batch.targets) for batch in waiting]
         # Indices of states count within a batch: add the number of states in the batches before it.
         table[:, 0] += np.repeat(np.cumsum(sizes) - sizes, counts_of_targets)
-        rows, tokens = torch.from_numpy(table[:, :2].T.copy()).to(self.model.device)
+        rows, tokens = send(torch.from_numpy(table[:, :2].T.copy()), self.model.device)
         states = torch.cat([batch.states for batch in waiting])
         values = self.model.token_log_probs(states, rows, tokens).double().cpu().numpy()
         _, _, positions, first, end = table.T

@@ -9,6 +9,7 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 
+from swapbias.models.engine.transfers import send
 from swapbias.models.lengths import position_padding
 
 # Families whose attention goes through transformers' interface and sees no more than queries, keys and values.
@@ -27,8 +28,8 @@ class Packed:
     """Token ids, shape (1, tokens)."""
     positions: torch.Tensor
     """Position of each token in its text, shape (1, tokens)."""
-    starts: torch.Tensor
-    """Index of the first token of each text, shape (texts,)."""
+    chosen: torch.Tensor
+    """Index of the token of each text that is read; none where all are."""
     runs: tuple[Run, ...]
     """Neighbouring texts of equal length."""
 
@@ -67,15 +68,17 @@ def rows_of(lengths: Sequence[int], room: int) -> list[list[int]]:
     return rows
 
 
-def pack(encoded: Sequence[Sequence[int]], model: Any) -> Packed:
+def pack(
+    encoded: Sequence[Sequence[int]], model: Any, read_at: Sequence[int] | None = None
+) -> Packed:
     """Put texts into one row; positions count from the padding token where there is one, which keeps its own.
 
     Args:
         encoded: token ids of each text.
         model: a model of transformers.
+        read_at: position in its text of the token that is read, one for each text; None: all tokens are read.
     """
     padding = position_padding(model)
-    device = model.device
     ids = torch.tensor([token for text in encoded for token in text])
     lengths = torch.tensor([len(text) for text in encoded])
     starts = torch.cumsum(lengths, 0) - lengths
@@ -83,13 +86,16 @@ def pack(encoded: Sequence[Sequence[int]], model: Any) -> Packed:
     count = torch.cumsum(counted, 0)
     before = torch.repeat_interleave((count - counted)[starts], lengths)
     positions = (count - before) * counted + (-1 if padding is None else padding)
+    chosen = starts[:0] if read_at is None else starts + torch.tensor(read_at)
     runs = []
     start = 0
     for length, members in groupby(map(len, encoded)):
         texts = len(list(members))
         runs.append((start, texts, length))
         start += texts * length
-    return Packed(ids[None].to(device), positions[None].to(device), starts.to(device), tuple(runs))
+    sent = send(torch.cat([ids, positions, chosen]), model.device)  # one copy of all three
+    ids, positions, chosen = torch.split(sent, [len(ids), len(ids), len(chosen)])
+    return Packed(ids[None], positions[None], chosen, tuple(runs))
 
 
 def read_packed(model: Any, packed: Packed) -> Any:
