@@ -1,35 +1,40 @@
-"""Lines of bbq: a context, a question and three options; read from files in the form of the authors'."""
+"""Lines of bbq: a context, a question and three options; read from files in the form of the authors' and others."""
 
-import json
+import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from swapbias.builders._bbq_forms import (
+    BIASED,
+    LETTERED,
+    LISTED,
+    Form,
+    Language,
+    Tables,
+    english,
+    read_objects,
+)
+from swapbias.builders._bbq_metadata import METADATA, Key, Target, metadata_file, read_targets
 from swapbias.errors import listed
-from swapbias.studies import corpus_dir, read_table, tables
 
-NAME = "bbq"
-FOLDER = corpus_dir(NAME)
-FIELD_NAMES = "field_names.csv"
 NEGATIVE = "neg"
 AMBIGUOUS = "ambig"
 DISAMBIGUATED = "disambig"
 UNKNOWN = "unknown"
+TARGET = "stereotyped"  # the label of whom a stereotype is about, where the data have no group of one name
 OPTIONS = ("ans0", "ans1", "ans2")
 QUAD = (("neg", "ambig"), ("neg", "disambig"), ("nonneg", "ambig"), ("nonneg", "disambig"))
-"""Polarity and condition of four lines that have one pair of words, in order."""
+"""Polarity and condition of four lines that have one pair of words."""
 WITH_NAMES = 25
 """Number of the last template with words; in those after it a proper name stands for a group."""
 _NUMBERED = "question_index"  # what the authors call the number of a template; other data sets count otherwise
-_FIELDS = (
-    "template", "polarity", "condition", "category", "answer_info", "stereotyped", "context", "question",
-    "first_option", "second_option", "third_option", "right",
-)  # fmt: skip
 _RIGHT = ("0", "1", "2")
 _MOST_FAULTS = 5  # of a file, in one error
+_LANGUAGE_LINES = 200  # from which the language of a file is told
+_BETWEEN_TRAITS = re.compile(r"[-_,]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +65,8 @@ class Line:
     """The groups that the stereotype is about, as ``plain`` writes them."""
     right: int
     """The index of the right option."""
+    language: Language = field(default_factory=english)
+    """What prompts say in its language."""
 
     @property
     def persons(self) -> tuple[int, ...]:
@@ -69,14 +76,22 @@ class Line:
     def is_stereotyped(self, index: int) -> bool:
         """Tell whether an option names somebody whom the stereotype is about.
 
-        Labels are compared; where no label is one of the groups (regions, of nationalities), words are.
+        Labels are compared whole, else the traits of one (F-Black); where no label is one of the groups (regions, of
+        nationalities), words are.
 
         Args:
             index: the index of the option.
         """
-        by_label = [plain(self.labels[person]) in self.stereotyped for person in self.persons]
-        names = self.labels if any(by_label) else self.words
-        return plain(names[index]) in self.stereotyped
+        for names in (self.labels, self.words):
+            for traits_of in (_whole, _traits):
+                about = [
+                    person
+                    for person in self.persons
+                    if not traits_of(names[person]).isdisjoint(self.stereotyped)
+                ]
+                if about:
+                    return index in about
+        return False
 
     def is_biased(self, index: int) -> bool:
         """Tell whether the answer with an option fits the stereotype.
@@ -96,140 +111,223 @@ def plain(name: str) -> str:
     return name.lower().replace("-", " ").strip()
 
 
-@cache
-def field_names(path: Path = FOLDER / FIELD_NAMES) -> dict[str, dict[str, str]]:
-    """Read by data set and field how the field is called there; a dot leads into an object.
-
-    Args:
-        path: the table.
-
-    Raises:
-        ValueError: a data set has other fields.
-    """
-    names: dict[str, dict[str, str]] = {}
-    for row in read_table(path, ("dataset", "field", "name", "source")):
-        names.setdefault(row["dataset"], {})[row["field"]] = row["name"]
-    for dataset, of_dataset in names.items():
-        if sorted(of_dataset) != sorted(_FIELDS):
-            raise ValueError(
-                f"{path.name}: {dataset} has the fields {listed(of_dataset)}, expected {listed(_FIELDS)}. "
-                "Fix the table."
-            )
-    return names
+def _whole(name: str) -> frozenset[str]:
+    """Return the one group of a label."""
+    return frozenset([plain(name)])
 
 
-@cache
-def _label_groups() -> dict[tuple[str, str], str]:
-    """Read by category and label the group that the label belongs to, where it is called otherwise."""
-    rows = read_table(FOLDER / "label_groups.csv", ("category", "label", "group", "source"))
-    return {(row["category"], row["label"]): row["group"] for row in rows}
+def _traits(name: str) -> frozenset[str]:
+    """Return the traits of a label of several: a woman and black, of ``F-Black``."""
+    return frozenset(plain(trait) for trait in _BETWEEN_TRAITS.split(name))
 
 
-def json_lines(path: Path) -> list[dict[str, Any]]:
-    """Read the objects of a file of JSON lines.
-
-    Args:
-        path: the file.
-
-    Raises:
-        ValueError: a line is no JSON object; the error names file and line.
-    """
-    content = tables.decoded(path.name, path.read_bytes())
-    objects = []
-    for number, text in enumerate(content.splitlines(), start=1):
-        try:
-            value = json.loads(text)
-        except ValueError:
-            value = None
-        if not isinstance(value, dict):
-            raise ValueError(f"{path.name}:{number}: no JSON object. Correct the line.")
-        objects.append(value)
-    return objects
-
-
-def read_lines(path: Path, *, names: Path = FOLDER / FIELD_NAMES) -> list[Line]:
+def read_lines(path: Path, *, how: Tables | None = None) -> list[Line]:
     """Read the lines of a file, in order.
 
     Args:
-        path: a file of JSON lines.
-        names: the table with the names of fields, of which those of one data set have to be in the file.
+        path: a file of JSON lines, or a table with tabs between cells.
+        how: the tables that say how; None: those of the corpus.
+
+    Returns:
+        the lines but those of which the authors know no target.
 
     Raises:
         ValueError: a line lacks a field or has a wrong value; the error names file and line.
     """
-    objects = json_lines(path)
-    fields = _fields_of(path, objects, field_names(names)) if objects else {}
-    return [
-        _line_of(path.name, number, value, fields) for number, value in enumerate(objects, start=1)
-    ]
-
-
-def _fields_of(
-    path: Path, objects: Sequence[Mapping[str, Any]], names: Mapping[str, Mapping[str, str]]
-) -> Mapping[str, str]:
-    """Return the names of the fields of the data set whose names the first line has."""
-    for of_dataset in names.values():
-        if all(_value_at(objects[0], name) is not None for name in of_dataset.values()):
-            return of_dataset
-    raise ValueError(
-        f"{path.name}:1: its fields are those of no data set in {FIELD_NAMES}. Add them to a table of that name "
-        "beside the file."
+    how = how or Tables()
+    rows = read_objects(path)
+    if not rows:
+        return []
+    form = how.form_of(path.name, rows)
+    options = [option for row in rows[:_LANGUAGE_LINES] for option in _options(row, form) or ()]
+    language = how.language_of(path, options)
+    beside = metadata_file(how.folder)
+    reader = LineReader(
+        file=path.name,
+        form=form,
+        language=language,
+        unknowns=how.unknowns(language.code),
+        groups=how.groups(),
+        targets=read_targets(beside) if beside else {},
     )
+    return [line for number, row in enumerate(rows, start=1) if (line := reader.line(number, row))]
 
 
-def _value_at(value: Any, name: str) -> Any:
-    """Return the value of a field, whose name leads into objects at its dots; None where there is none."""
-    for part in name.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return value
+def _options(row: Mapping[str, Any], form: Form) -> list[str] | None:
+    """Return the texts of the options; None where there are not three."""
+    values: Any = [form.value(row, name) for name in LETTERED if name in form.names]
+    if LISTED[0] in form.names:
+        values = form.value(row, LISTED[0])
+    if not isinstance(values, list) or len(values) != len(OPTIONS) or None in values:
+        return None
+    return [str(value) for value in values]
 
 
-def _line_of(file: str, number: int, value: Mapping[str, Any], fields: Mapping[str, str]) -> Line:
-    """Make a line of an object; ValueError with file and line where a field is missing or wrong."""
-    cells = {field: _value_at(value, name) for field, name in fields.items()}
-    missing = [fields[field] for field, cell in cells.items() if cell is None]
-    if missing:
-        raise ValueError(f"{file}:{number}: no {listed(missing)}. Fill it in.")
-    category = str(cells["category"])
-    info = cells["answer_info"]
-    is_paired = isinstance(info, Mapping) and all(len(info.get(name, ())) == 2 for name in OPTIONS)
-    if not is_paired:
-        raise ValueError(
-            f"{file}:{number}: {fields['answer_info']} has no word and label of each option. Correct it."
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineReader:
+    """Makes lines of the objects of one file."""
+
+    file: str
+    """The name of the file."""
+    form: Form
+    """How it calls its fields."""
+    language: Language
+    """Its language."""
+    unknowns: Sequence[str]
+    """Wordings of the option that nobody can know, in its language."""
+    groups: Mapping[tuple[str, str], str]
+    """By category and label, in lower case, the group that it belongs to, where that is called otherwise."""
+    targets: Mapping[Key, Target]
+    """What the stereotype of a line is about, where the authors say so beside their data."""
+
+    def line(self, number: int, row: Mapping[str, Any]) -> Line | None:
+        """Make a line; None where the authors do not know whom its stereotype is about.
+
+        Args:
+            number: its number in the file.
+            row: its object.
+
+        Raises:
+            ValueError: a field is missing or wrong; the error names file and line.
+        """
+        place = f"{self.file}:{number}"
+        cells = {name: self.form.value(row, name) for name in self.form.names}
+        missing = [self.form.names[name] for name, cell in cells.items() if cell is None]
+        if missing:
+            raise ValueError(f"{place}: no {listed(missing)}. Fill it in.")
+        category = str(cells["category"])
+        template = str(cells["template"])
+        target = self.targets.get((category, template, str(row.get("example_id", ""))))
+        if target is not None and not target.is_known:
+            return None
+        options = _options(row, self.form)
+        if options is None:
+            raise ValueError(f"{place}: expected three options. Correct them.")
+        words, labels, stereotyped = self._people(place, cells, options, target)
+        named = self._is_named(template, target)
+        line = Line(
+            number=number,
+            category=_with_details(category, "names" if named else "", target),
+            template=f"{_with_details(category, 'names' if named else '', None)} {template}",
+            polarity=str(cells["polarity"]),
+            condition=str(cells["condition"]),
+            context=str(cells["context"]),
+            question=str(cells["question"]),
+            options=self._worded(options, labels, f"{category} {template}"),
+            words=words,
+            labels=labels,
+            stereotyped=stereotyped,
+            right=self._right(place, cells["right"], options),
+            language=self.language,
         )
-    labels = [str(info[name][1]) for name in OPTIONS]
-    groups = [_label_groups().get((category, label), label) for label in labels]
-    template = str(cells["template"])
-    is_numbered = fields["template"] == _NUMBERED and template.isdecimal()
-    if is_numbered and int(template) > WITH_NAMES:
-        category = f"{category} (names)"
-    right = str(cells["right"])
-    if right not in _RIGHT:
+        if (line.polarity, line.condition) not in QUAD or len(line.persons) != 2:
+            raise ValueError(
+                f"{place}: expected polarity neg or nonneg, condition ambig or disambig, and one option labelled "
+                "unknown. Correct the line."
+            )
+        return line
+
+    def _is_named(self, template: str, target: Target | None) -> bool:
+        """Tell whether proper names stand for groups."""
+        if target is not None and target.other:
+            return target.is_named
+        is_numbered = self.form.names["template"] == _NUMBERED and template.isdecimal()
+        return is_numbered and int(template) > WITH_NAMES
+
+    def _right(self, place: str, right: Any, options: Sequence[str]) -> int:
+        """Return the index of the right option, which is a number or a text."""
+        if str(right) in _RIGHT:
+            return int(right)
+        if str(right) in options:
+            return options.index(str(right))
+        expected = "0, 1 or 2" if BIASED[0] not in self.form.names else "one of the options"
         raise ValueError(
-            f"{file}:{number}: {fields['right']} is {right}, expected 0, 1 or 2. Correct it."
+            f"{place}: {self.form.names['right']} is {right}, expected {expected}. Correct it."
         )
-    line = Line(
-        number=number,
-        category=category,
-        template=f"{category} {template}",
-        polarity=str(cells["polarity"]),
-        condition=str(cells["condition"]),
-        context=str(cells["context"]),
-        question=str(cells["question"]),
-        options=tuple(
-            str(cells[field]) for field in ("first_option", "second_option", "third_option")
-        ),
-        words=tuple(str(info[name][0]) for name in OPTIONS),
-        labels=tuple(groups),
-        stereotyped=frozenset(plain(str(group)) for group in _as_list(cells["stereotyped"])),
-        right=int(right),
-    )
-    if (line.polarity, line.condition) not in QUAD or len(line.persons) != 2:
-        raise ValueError(
-            f"{file}:{number}: expected polarity neg or nonneg, condition ambig or disambig, and one option labelled "
-            "unknown. Correct the line."
+
+    def _worded(
+        self, options: Sequence[str], labels: Sequence[str], template: str
+    ) -> tuple[str, ...]:
+        """Return the options; one that is only labelled unknown gets a wording of its language, drawn by template."""
+        drawn = random.Random(f"unknown of {template}")
+        wording = drawn.choice(self.unknowns) if self.unknowns else UNKNOWN
+        return tuple(
+            wording if option == label == UNKNOWN else option
+            for option, label in zip(options, labels, strict=True)
         )
-    return line
+
+    def _people(
+        self,
+        place: str,
+        cells: Mapping[str, Any],
+        options: Sequence[str],
+        target: Target | None,
+    ) -> tuple[tuple[str, ...], tuple[str, ...], frozenset[str]]:
+        """Return the word and the label of each option, and the groups that the stereotype is about."""
+        if BIASED[0] in cells:
+            return self._people_by_answer(place, cells, options)
+        info = cells["answer_info"]
+        is_paired = isinstance(info, Mapping) and all(
+            len(info.get(name, ())) == 2 for name in OPTIONS
+        )
+        if not is_paired:
+            raise ValueError(
+                f"{place}: {self.form.names['answer_info']} has no word and label of each option. Correct it."
+            )
+        words = tuple(
+            str(info[name][0]) or option for name, option in zip(OPTIONS, options, strict=True)
+        )
+        labels = [self._group(cells, info[name][1]) for name in OPTIONS]
+        if target is not None and target.other:
+            return words, _crossed_labels(labels, target), frozenset([TARGET])
+        groups = frozenset(
+            plain(self._group(cells, group)) for group in _as_list(cells["stereotyped"])
+        )
+        return words, tuple(labels), groups
+
+    def _group(self, cells: Mapping[str, Any], label: Any) -> str:
+        """Return the group of a label."""
+        return self.groups.get((str(cells["category"]), str(label).lower()), str(label))
+
+    def _people_by_answer(
+        self, place: str, cells: Mapping[str, Any], options: Sequence[str]
+    ) -> tuple[tuple[str, ...], tuple[str, ...], frozenset[str]]:
+        """Tell who is who where the data name the answer that fits the stereotype."""
+        persons = [option for option in options if option not in self.unknowns]
+        biased = str(cells["biased"])
+        if len(persons) != 2 or biased not in persons:
+            raise ValueError(
+                f"{place}: expected {self.form.names['biased']} to be one of two persons, beside an option of "
+                "unknown.csv. Correct the line."
+            )
+        is_negative = str(cells["polarity"]) == NEGATIVE
+        target = next(person for person in persons if (person == biased) == is_negative)
+        roles = {person: TARGET if person == target else "other" for person in persons}
+        labels = tuple(roles.get(option, UNKNOWN) for option in options)
+        return tuple(options), labels, frozenset([TARGET])
+
+
+def _with_details(category: str, named: str, target: Target | None) -> str:
+    """Name a category: with names in it, or by the traits in which its persons differ."""
+    details = [named, target.differs if target else ""]
+    shown = ", ".join(filter(None, details))
+    return f"{category} ({shown})" if shown else category
+
+
+def _crossed_labels(labels: Sequence[str], target: Target) -> tuple[str, ...]:
+    """Label the person with both traits of a stereotype; of a person without a label the other one tells."""
+    races = {plain(race) for race in target.races}
+    roles = {}
+    for index, label in enumerate(labels):
+        if label and label != UNKNOWN:
+            traits = _traits(label)
+            is_target = plain(target.other) in traits and not races.isdisjoint(traits)
+            roles[index] = TARGET if is_target else label
+    if len(roles) == 1:  # the other has no label in the authors' data
+        has_target = TARGET in roles.values()
+        blank = next(index for index, label in enumerate(labels) if not label)
+        roles[blank] = "other" if has_target else TARGET
+    return tuple(roles.get(index, label) for index, label in enumerate(labels))
 
 
 def _as_list(value: Any) -> Sequence[Any]:
@@ -252,89 +350,23 @@ def check_stereotypes(file: str, lines: Sequence[Line]) -> None:
         numbers = listed([str(number) for number in wrong[:_MOST_FAULTS]])
         raise ValueError(
             f"{file}: the stereotype is about none or both of the two persons in {len(wrong)} lines, first in "
-            f"{numbers}. Correct the labels."
+            f"{numbers}. Correct the labels; of the authors' data, add their {METADATA}."
         )
 
 
-def with_both(lines: Sequence[Line]) -> frozenset[str]:
-    """List the templates in which some right answers fit the stereotype, and others go against it.
+def with_both(lines: Sequence[Line]) -> frozenset[tuple[str, str]]:
+    """List category and template where some right answers fit the stereotype, and others go against it.
 
     Args:
         lines: lines of any conditions.
     """
     sides = {
-        (line.template, line.is_biased(line.right))
+        (line.category, line.template, line.is_biased(line.right))
         for line in lines
         if line.condition == DISAMBIGUATED
     }
     return frozenset(
-        template for template, is_aligned in sides if is_aligned and (template, False) in sides
+        (category, template)
+        for category, template, is_aligned in sides
+        if is_aligned and (category, template, False) in sides
     )
-
-
-def quads(file: str, lines: Sequence[Line]) -> Iterator[tuple[Line, ...]]:
-    """Yield four lines at a time that have one pair of words.
-
-    Args:
-        file: the name of the file.
-        lines: its lines.
-
-    Raises:
-        ValueError: four lines are not in the order of ``QUAD``.
-    """
-    for start in range(0, len(lines), len(QUAD)):
-        quad = tuple(lines[start : start + len(QUAD)])
-        is_quad = tuple((line.polarity, line.condition) for line in quad) == QUAD
-        if not is_quad or len({line.template for line in quad}) > 1:
-            raise ValueError(
-                f"{file}:{start + 1}: expected four lines of a template, in the order neg and nonneg, ambig before "
-                "disambig. Sort the lines."
-            )
-        yield quad
-
-
-def mirror_keys(quad: Sequence[Line]) -> tuple[str, str]:
-    """Return two keys of a quad; where its words exchange places, they are those of its mirror in reverse.
-
-    Words are found whole, the longest first; "a" and "an" count alike before them.
-
-    Args:
-        quad: the four lines.
-    """
-    words = sorted({quad[0].words[person] for person in quad[0].persons})
-    keys = []
-    for names in (words, words[::-1]):
-        texts = [f"{_with_slots(line.context, names)} {line.question}" for line in quad]
-        keys.append("\n".join([quad[0].template, *words, *texts]))
-    return keys[0], keys[1]
-
-
-def _with_slots(text: str, words: Sequence[str]) -> str:
-    """Return a text with the number of a word in its place."""
-    filled = _word_pattern(tuple(words)).sub(
-        lambda match: f"[{[plain(word) for word in words].index(plain(match[0]))}]", text
-    )
-    return re.sub(r"\b([Aa])n(?= \[)", r"\1", filled)
-
-
-@cache
-def _word_pattern(words: tuple[str, ...]) -> re.Pattern[str]:
-    """Return the pattern of whole words, the longest first; a hyphen matches a blank."""
-    longest_first = sorted(words, key=len, reverse=True)
-    parts = [
-        re.escape(word).replace(r"\-", "[- ]").replace(r"\ ", "[- ]") for word in longest_first
-    ]
-    return re.compile(rf"(?<!\w)(?:{'|'.join(parts)})(?!\w)", re.IGNORECASE)
-
-
-def first_named(line: Line) -> int | None:
-    """Return the index of the option whose word the context has first; None where it has neither.
-
-    Args:
-        line: a line.
-    """
-    words = [line.words[person] for person in line.persons]
-    match = _word_pattern(tuple(words)).search(line.context)
-    if match is None:
-        return None
-    return line.persons[[plain(word) for word in words].index(plain(match[0]))]

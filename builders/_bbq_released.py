@@ -7,13 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from swapbias.builders._bbq_forms import NAME, read_objects
 from swapbias.builders._bbq_lines import (
     AMBIGUOUS,
     DISAMBIGUATED,
-    NAME,
     UNKNOWN,
     Line,
-    json_lines,
     read_lines,
     with_both,
 )
@@ -108,7 +107,7 @@ def _picks(
 ) -> list[tuple[Line, int | None]]:
     """Read the option of each released answer; ``labels`` is a file whose labels are taken instead."""
     lines = read_lines(files[path])
-    answers = [str(row[_column(form)]) for row in json_lines(files[path])]
+    answers = [str(row[_column(form)]) for row in read_objects(files[path])]
     picks = [read_published(answer, line) for answer, line in zip(answers, lines, strict=True)]
     if labels:
         lines = [
@@ -144,7 +143,7 @@ def _rows(path: str, form: str, labels: str, files: Mapping[str, Path]) -> Itera
         if line.condition == AMBIGUOUS:
             for index in line.persons:
                 yield _scored(line, pair, index, pick, facts)
-        elif line.template in compared:
+        elif (line.category, line.template) in compared:
             group = "aligned" if line.is_biased(line.right) else "conflicting"
             row = prompt_row(pair, group, line.context, "disambiguated", **facts)
             yield {**row, "score": math.nan if pick is None else float(pick == line.right)}

@@ -1,32 +1,28 @@
 """bbq: does a model answer with a stereotype, and is it right more often where one fits (Parrish et al. 2022)?"""
 
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from swapbias.builders._bbq_forms import ENGLISH, FOLDER, NAME, Tables, english
 from swapbias.builders._bbq_lines import (
     AMBIGUOUS,
     DISAMBIGUATED,
-    FIELD_NAMES,
-    FOLDER,
-    NAME,
     NEGATIVE,
     QUAD,
     UNKNOWN,
     Line,
     check_stereotypes,
-    first_named,
-    mirror_keys,
     plain,
-    quads,
     read_lines,
     with_both,
 )
+from swapbias.builders._bbq_mirrors import first_named, mirror_keys, pieces
 from swapbias.builders._bbq_released import DATA, released
-from swapbias.errors import UsageError
 from swapbias.files import file_sha256
 from swapbias.hub import builder_on_use
 from swapbias.studies import (
@@ -56,7 +52,6 @@ _COLUMNS = (
     "category", "template", "stereotyped", "other", "context", "negative_of", "detail", "negative", "nonnegative",
     "source",
 )  # fmt: skip
-_ASK = "Answer with one of the three options."
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +73,10 @@ def own_templates() -> list[dict[str, str]]:
     return read_table(FOLDER / "templates.csv", _COLUMNS)
 
 
-def wordings_of_unknown() -> list[str]:
-    """Read the wordings of the option that names nobody."""
-    rows = read_table(FOLDER / "unknown.csv", ("wording", "text", "source"))
-    return [row["text"] for row in rows]
-
-
 def _own_unknown(template: Mapping[str, str]) -> str:
     """Draw the wording of "unknown" of a template."""
     drawn = random.Random(f"unknown of {template['category']} {template['template']}")
-    return drawn.choice(wordings_of_unknown())
+    return drawn.choice(Tables().unknowns(ENGLISH))
 
 
 def _with_article(noun: str) -> str:
@@ -146,26 +135,26 @@ def _own_quad(
         yield Asked(line, f"{name}/{first} first", name, 0)
 
 
-def asked_lines(path: Path, *, names: Path = FOLDER / FIELD_NAMES) -> list[Asked]:
+def asked_lines(path: Path, *, how: Tables | None = None) -> list[Asked]:
     """Read the lines of a file as they are asked, with their mirrors where they have one.
 
     Args:
-        path: a file of JSON lines of the authors' form.
-        names: the table with the names of its fields.
+        path: a file of JSON lines of the authors' form, or of another one.
+        how: the tables that say how it is read; None: those of the corpus.
 
     Raises:
         ValueError: a line is wrong; the error names file and line.
     """
-    lines = read_lines(path, names=names)
+    lines = read_lines(path, how=how)
     check_stereotypes(path.name, lines)
-    of_file = list(quads(path.name, lines))
-    keys = [mirror_keys(quad) for quad in of_file]
+    of_file = pieces(lines)
+    keys = [mirror_keys(piece) for piece in of_file]
     count = Counter(key for key, _ in keys)
     asked = []
-    for quad, (key, mirrored) in zip(of_file, keys, strict=True):
-        # Of quads that are there several times, or their own mirror, none is the mirror of one.
+    for piece, (key, mirrored) in zip(of_file, keys, strict=True):
+        # Of pieces that are there several times, or their own mirror, none is the mirror of one.
         is_mirrored = key != mirrored and count[key] == count[mirrored] == 1
-        for line in quad:
+        for line in piece:
             name = f"{line.template}/{line.polarity}/{line.condition}"
             mirror = ""
             if is_mirrored:
@@ -181,7 +170,8 @@ def _prompts(lines: Callable[[], Sequence[Asked] | Iterator[Asked]], table: str)
     for asked in all_lines:
         if table != ANSWERS and CONDITIONS[asked.line.condition] != table:
             continue
-        if table == CONDITIONS[DISAMBIGUATED] and asked.line.template not in compared:
+        is_compared = (asked.line.category, asked.line.template) in compared
+        if table == CONDITIONS[DISAMBIGUATED] and not is_compared:
             continue  # its right answers are all of one side: nothing to compare within it
         for number, order in enumerate(ORDERS, start=1):
             yield from _rows_of(asked, number, order, table)
@@ -193,7 +183,9 @@ def _rows_of(asked: Asked, number: int, order: Sequence[int], table: str) -> Ite
     options = "\n".join(
         f"({letter}) {line.options[index]}" for letter, index in zip("ABC", order, strict=True)
     )
-    text = f"{line.context}\n{line.question}\n{options}\n{_ASK}\nAnswer:"
+    text = (
+        f"{line.context}\n{line.question}\n{options}\n{line.language.ask}\n{line.language.answer}"
+    )
     pair = f"{asked.line_id}/{number}"
     facts = _facts(asked, number)
     for group, counted in _groups(asked, order, table).items():
@@ -248,9 +240,10 @@ def _groups(asked: Asked, order: Sequence[int], table: str) -> dict[str, int]:
 
 def _reworded(table: str) -> Iterator[Row]:
     """Yield the rows with other wordings of what is asked: nothing is swapped."""
+    ask = english().ask
     for number, worded in tables.wordings(NAME, "frame").items():
         for row in _prompts(own_lines, table):
-            yield placebo(row, number, row["text"].replace(_ASK, worded[_ASK]["template"]))
+            yield placebo(row, number, row["text"].replace(ask, worded[ask]["template"]))
 
 
 def _upstream_lines(path: str) -> list[Asked]:
@@ -259,8 +252,8 @@ def _upstream_lines(path: str) -> list[Asked]:
 
 
 def _config_name(category: str, table: str) -> str:
-    """Name the config of a category of the authors."""
-    return f"{plain(category).replace(' ', '_')}_{table}"
+    """Name the config of a category of the authors, or of a file."""
+    return f"{re.sub(r'[^a-z0-9]+', '_', plain(category))}_{table}"
 
 
 def _rows_of_upstream() -> dict[str, Callable[[], Iterator[Row]]]:
@@ -274,31 +267,28 @@ def _rows_of_upstream() -> dict[str, Callable[[], Iterator[Row]]]:
 
 
 def _local(folder: Path) -> tuple[Config, ...]:
-    """Make the configs of a user's files of the authors' form, which nothing pins.
+    """Make the configs of a user's files of the authors' form, or of another one, which nothing pins.
 
-    A table of names of fields beside them is read instead of the corpus' own.
+    The folder has the files, or is a checkout that has them where the authors' repository does. Tables of names
+    beside them are read instead of the corpus' own.
 
     Raises:
         UsageError: there is no such file.
     """
-    paths = sorted(folder.glob("*.jsonl"))
-    if not paths:
-        raise UsageError(
-            f"{folder} has no file of JSON lines (.jsonl). Give the folder of the data."
-        )
-    names = folder / FIELD_NAMES
-    if not names.is_file():
-        names = FOLDER / FIELD_NAMES
+    how = Tables(folder)
+    paths = how.data_files()
+    is_in_several = len({path.parent for path in paths}) > 1
     configs = []
     for path in paths:
+        stem = f"{path.parent.name} {path.stem}" if is_in_several else path.stem
         for table in TABLES:
             usual = CORPUS.config(table)
             configs.append(
                 replace(
                     usual,
-                    name=_config_name(path.stem, table),
+                    name=_config_name(stem, table),
                     description=f"{path.name}, a file of the user's that nothing pins: {table}",
-                    rows=partial(_prompts, partial(asked_lines, path, names=names), table),
+                    rows=partial(_prompts, partial(asked_lines, path, how=how), table),
                     content_key=partial(file_sha256, path),
                 )
             )

@@ -7,14 +7,9 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from swapbias.builders._bbq_lines import (
-    Line,
-    check_stereotypes,
-    field_names,
-    first_named,
-    mirror_keys,
-    read_lines,
-)
+from swapbias.builders._bbq_forms import Tables
+from swapbias.builders._bbq_lines import Line, check_stereotypes, read_lines
+from swapbias.builders._bbq_mirrors import first_named, mirror_keys
 from swapbias.builders._bbq_released import FORMS, published_scores, read_published
 from swapbias.builders.bbq import ORDERS, asked_lines, own_lines
 from swapbias.findings import disaggregate, primary_findings, recompute
@@ -205,8 +200,8 @@ def folder(tmp_path):
     """A folder with data of other names of fields, and the table of these."""
     content = "\n".join(json.dumps(value, ensure_ascii=False) for value in QUAD)
     (tmp_path / "Edad_es.jsonl").write_text(content, encoding="utf-8")
-    rows = [f"Mine,{field},{name},own" for field, name in NAMES.items()]
-    table = "\n".join(["dataset,field,name,source", *rows])
+    rows = [f"Mine,{field},{name},,own" for field, name in NAMES.items()]
+    table = "\n".join(["dataset,field,name,part,source", *rows])
     (tmp_path / "field_names.csv").write_text(table, encoding="utf-8")
     return tmp_path
 
@@ -226,7 +221,7 @@ def test_numbers_of_other_templates(folder):
     """The 26th template stands for groups by names where templates are the authors', and in no other data."""
     path = folder / "Edad_es.jsonl"
     path.write_text(path.read_text(encoding="utf-8").replace('"3"', '"26"'), encoding="utf-8")
-    lines = read_lines(path, names=folder / "field_names.csv")
+    lines = read_lines(path, how=Tables(folder))
     assert {one.template for one in lines} == {"Edad 26"}
 
 
@@ -236,14 +231,14 @@ def test_label_that_is_no_option(folder):
     content = path.read_text(encoding="utf-8").replace('"correcta": 2', '"correcta": 3', 1)
     path.write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=r"Edad_es.jsonl:1: correcta is 3, expected 0, 1 or 2"):
-        read_lines(path, names=folder / "field_names.csv")
+        read_lines(path, how=Tables(folder))
 
 
 def test_unknown_fields_are_named(folder):
     """Data whose fields no table names are refused, with what to do."""
     with pytest.raises(ValueError, match="fields are those of no data set in field_names"):
         read_lines(folder / "Edad_es.jsonl")
-    assert {"BBQ", "EsBBQ"} <= field_names().keys()
+    assert {"BBQ", "EsBBQ", "KoBBQ"} <= Tables().forms().keys()
 
 
 def test_own_prompts_are_balanced():
