@@ -157,35 +157,40 @@ class Tables:
             for row in self.read("languages.csv", columns)
         }
 
-    def language_of(self, path: Path, options: Sequence[str]) -> Language:
-        """Find the language of a file: by its name, by the wordings of unknown in it, by its folder, else English.
+    def language_of(self, path: Path, options: Sequence[str], form: Form) -> Language:
+        """Find the language of a file: by its name, its wordings of unknown, its folder, its form; else English.
 
         Args:
             path: the file.
             options: options of its lines.
+            form: the form of its data set.
 
         Raises:
             ValueError: it is not in the table of languages.
         """
-        code = self._language_code(path, options)
+        code = self._language_code(path, options, form.dataset)
         languages = self.languages()
         if code not in languages:
             raise ValueError(f"{path.name}: languages.csv has no language {code}. Add it.")
         return languages[code]
 
-    def _language_code(self, path: Path, options: Sequence[str]) -> str:
+    def _language_code(self, path: Path, options: Sequence[str], dataset: str) -> str:
         """Find the code of the language of a file."""
-        for row in self._files():
+        files = self._files()
+        for row in files:
             pattern = row["files"].rpartition("/")[2]
             if pattern != _ANY_FILE and fnmatchcase(path.name, pattern):
                 return str(row["language"])
         for language in self.languages():
             if not {*self.unknowns(language)}.isdisjoint(options):
                 return language
-        for row in self._files():
-            if fnmatchcase(f"{path.parent.name}/{path.name}", row["files"]):
-                return str(row["language"])
-        return ENGLISH
+        others = self.forms().keys() - {dataset}
+        of_form = [row for row in files if row["dataset"] not in others]
+        place = f"{path.parent.name}/{path.name}"
+        by_folder = [row for row in of_form if fnmatchcase(place, row["files"])]
+        by_form = [row for row in of_form if row["dataset"] == dataset]
+        codes = [str(row["language"]) for row in (*by_folder, *by_form)]
+        return next(iter(codes), ENGLISH)
 
     def data_files(self) -> list[Path]:
         """List the files of data: those of the folder, else those in it where repositories of data sets have them.
@@ -271,19 +276,23 @@ def read_objects(path: Path) -> list[dict[str, Any]]:
 
 
 def _table_objects(name: str, content: bytes) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a table; a cell that is a list in Python's notation as a list."""
+    """Yield the rows of a table."""
     handle = io.StringIO(tables.decoded(name, content), newline="")
     header = next(tables.strict_rows(name, handle, delimiter="\t"), (1, []))[1]
     rows = tables.table_rows(name, content, lambda names: [], optional=header, delimiter="\t")
     for line, row, faults in rows:
         if faults:
             raise ValueError(f"{name}:{line}: {faults[0]}")
-        yield {column: _listed(cell) for column, cell in row.items()}
+        yield row
 
 
-def _listed(cell: str) -> Any:
-    """Return a list that is written in a cell; any other cell as it is."""
-    if not cell.startswith("["):
+def as_list(cell: Any) -> Any:
+    """Return a list that is written in a cell in Python's notation; any other cell as it is.
+
+    Args:
+        cell: the cell.
+    """
+    if not isinstance(cell, str) or not cell.startswith("["):
         return cell
     try:
         value = ast.literal_eval(cell)

@@ -14,6 +14,7 @@ from swapbias.builders._bbq_forms import (
     Form,
     Language,
     Tables,
+    as_list,
     english,
     read_objects,
 )
@@ -140,7 +141,7 @@ def read_lines(path: Path, *, how: Tables | None = None) -> list[Line]:
         return []
     form = how.form_of(path.name, rows)
     options = [option for row in rows[:_LANGUAGE_LINES] for option in _options(row, form) or ()]
-    language = how.language_of(path, options)
+    language = how.language_of(path, options, form)
     beside = metadata_file(how.folder)
     reader = LineReader(
         file=path.name,
@@ -157,7 +158,7 @@ def _options(row: Mapping[str, Any], form: Form) -> list[str] | None:
     """Return the texts of the options; None where there are not three."""
     values: Any = [form.value(row, name) for name in LETTERED if name in form.names]
     if LISTED[0] in form.names:
-        values = form.value(row, LISTED[0])
+        values = as_list(form.value(row, LISTED[0]))
     if not isinstance(values, list) or len(values) != len(OPTIONS) or None in values:
         return None
     return [str(value) for value in values]
@@ -192,9 +193,9 @@ class LineReader:
         """
         place = f"{self.file}:{number}"
         cells = {name: self.form.value(row, name) for name in self.form.names}
-        missing = [self.form.names[name] for name, cell in cells.items() if cell is None]
+        missing = [name for name, cell in cells.items() if cell is None]
         if missing:
-            raise ValueError(f"{place}: no {listed(missing)}. Fill it in.")
+            raise ValueError(f"{place}: no {listed(map(self._told, missing))}. Fill it in.")
         category = str(cells["category"])
         template = str(cells["template"])
         target = self.targets.get((category, template, str(row.get("example_id", ""))))
@@ -226,6 +227,11 @@ class LineReader:
                 "unknown. Correct the line."
             )
         return line
+
+    def _told(self, name: str) -> str:
+        """Name a field as the file does; one that is a part of another, with what the part tells."""
+        told = self.form.names[name]
+        return f"{told} that tells the {name}" if name in self.form.parts else told
 
     def _is_named(self, template: str, target: Target | None) -> bool:
         """Tell whether proper names stand for groups."""
@@ -323,10 +329,9 @@ def _crossed_labels(labels: Sequence[str], target: Target) -> tuple[str, ...]:
             traits = _traits(label)
             is_target = plain(target.other) in traits and not races.isdisjoint(traits)
             roles[index] = TARGET if is_target else label
-    if len(roles) == 1:  # the other has no label in the authors' data
-        has_target = TARGET in roles.values()
-        blank = next(index for index, label in enumerate(labels) if not label)
-        roles[blank] = "other" if has_target else TARGET
+    blanks = [index for index, label in enumerate(labels) if not label]
+    if len(roles) == 1 and len(blanks) == 1:  # some persons have no label in the authors' data
+        roles[blanks[0]] = "other" if TARGET in roles.values() else TARGET
     return tuple(roles.get(index, label) for index, label in enumerate(labels))
 
 

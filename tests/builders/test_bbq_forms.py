@@ -119,13 +119,16 @@ def test_both_languages_of_a_checkout(tmp_path):
     ("file", "unknown", "answer"),
     [
         ("Age_control_nl.jsonl", "Onbekend", "Antwoord:"),
-        ("mine.jsonl", "No se puede saber", "Respuesta:"),
+        ("Age_ca.jsonl", "Qui sap", "Resposta:"),
+        ("mine.jsonl", "No es pot saber", "Resposta:"),
         ("mine.jsonl", "Cannot be determined", "Answer:"),
-        ("mine.jsonl", "Quién sabe", "Answer:"),
+        ("mine.jsonl", "Quién sabe", "Respuesta:"),
+        ("data/mine.jsonl", "Quién sabe", "Respuesta:"),
+        ("data_ca/mine.jsonl", "Qui sap", "Resposta:"),
     ],
 )
 def test_language_of_a_file(tmp_path, file, unknown, answer):
-    """A file is of the language that its name says, else of its wordings of unknown, which stay; else English."""
+    """A file is of the language of its name, else of its wordings of unknown, its folder or its form."""
     values = [spanish(BOTH[0], "abuelo", *asked, unknown) for asked in ASKED]
     write_lines(tmp_path / file, values)
     (asked, *_) = asked_lines(tmp_path / file)
@@ -207,8 +210,12 @@ def test_rows_of_kobbq(tmp_path):
         ("choices", "['손자', '할머니']", "expected three options"),
         ("choices", "손자, 할머니", "expected three options"),
         ("answer", "누구", "answer is 누구, expected one of the options"),
-        ("sample_id", "age-001a-002-mid-bsd", "no sample_id"),
-        ("sample_id", "001", "fields are those of no data set|no sample_id"),
+        ("sample_id", "age-001a-002-mid-bsd", "no sample_id that tells the condition"),
+        (
+            "sample_id",
+            "001",
+            "no sample_id that tells the template, sample_id that tells the polarity",
+        ),
     ],
 )
 def test_wrong_rows_of_kobbq(tmp_path, cell, value, fault):
@@ -218,6 +225,16 @@ def test_wrong_rows_of_kobbq(tmp_path, cell, value, fault):
     write_korean(tmp_path / "data", [row.values() for row in rows])
     with pytest.raises(ValueError, match=rf"KoBBQ_test_samples.tsv:2: .*({fault})"):
         read_lines(tmp_path / "data" / "KoBBQ_test_samples.tsv")
+
+
+def test_rows_of_kobbq_as_json(tmp_path):
+    """Rows of KoBBQ that were saved as JSON lines are those of its table, in Korean."""
+    rows = [dict(zip(KOREAN, row, strict=True)) for row in korean_rows()]
+    write_korean(tmp_path / "data", korean_rows())
+    write_lines(tmp_path / "kobbq.jsonl", rows)
+    asked = asked_lines(tmp_path / "kobbq.jsonl")
+    assert asked == asked_lines(tmp_path / "data" / "KoBBQ_test_samples.tsv")
+    assert asked[0].line.language.code == "ko"
 
 
 @pytest.mark.usefixtures("upstream")
