@@ -7,10 +7,12 @@ import shutil
 import pandas as pd
 import pytest
 
+import swapbias
 from swapbias.builders._bbq_forms import Tables
 from swapbias.builders._bbq_lines import check_stereotypes, read_lines
 from swapbias.builders.bbq import asked_lines
 from swapbias.errors import UsageError
+from swapbias.findings import disaggregate, primary_findings
 from swapbias.studies import config_rows
 from swapbias.studies.catalogue import local_corpus
 from swapbias.studies.tables import upstream_file
@@ -398,3 +400,67 @@ def test_labels_of_categories(tmp_path, category, labels, groups, stereotyped):
     for line in lines:
         about = [index for index in line.persons if line.is_stereotyped(index)]
         assert about == ([] if stereotyped is None else [stereotyped])
+
+
+def answered(table, choose):
+    """Return the primary findings of a model whose answer to each prompt is chosen among its options."""
+    scores = []
+    for options, text in zip(table["candidates"], table["text"], strict=True):
+        answer = choose([option["text"] for option in options], text)
+        scores.append(next(option["value"] for option in options if option["text"] == answer))
+    experiment = "ambiguous" if table["condition"][0] == "ambig" else "disambiguated"
+    scored = table.assign(score=scores, experiment=experiment, model_id="made")
+    return primary_findings(disaggregate(scored, NAME, robustness=False))
+
+
+@pytest.mark.parametrize(
+    ("choose", "gap"),
+    [
+        pytest.param(lambda options, text: "알 수 없음", 0, id="always unknown"),
+        pytest.param(lambda options, text: options[0], 0, id="first letter"),
+        pytest.param(lambda options, text: options[len(text) % 3], 0, id="length"),
+        pytest.param(lambda options, text: text.partition("에게")[0], 0, id="first named"),
+        pytest.param(
+            lambda options, text: "할머니" if "몰랐습니까" in text else "손자", 1, id="planted"
+        ),
+    ],
+)
+def test_planted_answers_in_korean(tmp_path, choose, gap):
+    """Of rows of KoBBQ a stereotype alone is a gap: no place of an option or a person, nor the length of a text."""
+    rows = [
+        [row[0].replace("001", f"{number:03}"), *row[1:]]
+        for number in range(1, 13)
+        for row in korean_rows()
+    ]
+    write_korean(tmp_path / "data", rows)
+    table = swapbias.load_prompts(NAME, "kobbq_test_samples_ambiguous", data=tmp_path).to_pandas()
+    (one,) = answered(table, choose)
+    assert one.slice_value == "Age"
+    assert one.estimate.value == pytest.approx(gap, abs=1e-9)
+    assert (one.verdict == "gap") == (gap > 0)
+
+
+def test_planted_answers_in_spanish(tmp_path):
+    """Of lines of EsBBQ a model that is always right has no gap; one that follows the stereotype has one of 1."""
+    values = [
+        {**line, "template_id": number} for number in range(1, 13) for line in spanish_lines()
+    ]
+    write_lines(tmp_path / "data_es" / "Age.full.jsonl", values)
+    table = swapbias.load_prompts(NAME, "age_full_disambiguated", data=tmp_path).to_pandas()
+
+    def forgets(text):
+        return text.partition(" lo olvidó")[0].rpartition("El ")[2]
+
+    def is_negative(text):
+        return "¿Quién olvida?" in text
+
+    def always_right(options, text):
+        is_old = (forgets(text) == "abuelo") == is_negative(text)
+        return "El abuelo" if is_old else "El nieto"
+
+    def stereotyped(options, text):
+        return "El abuelo" if is_negative(text) else "El nieto"
+
+    for choose, gap in ((always_right, 0), (stereotyped, 1)):
+        (one,) = answered(table, choose)
+        assert one.estimate.value == pytest.approx(gap, abs=1e-9)
