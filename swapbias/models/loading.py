@@ -13,6 +13,7 @@ from swapbias.errors import UsageError, first_line
 from swapbias.models.adapter_config import base_of
 from swapbias.models.base import LoadOptions
 from swapbias.models.devices import chosen_dtype, pick_device
+from swapbias.models.engine import layer_choice
 from swapbias.models.formats import refuse_without_weights
 from swapbias.models.model_config import (
     adapter_config,
@@ -26,6 +27,7 @@ from swapbias.models.model_names import model_name, split_revision
 from swapbias.models.model_pins import files_pin
 from swapbias.models.tokens import refuse_other_tokenizer
 
+_USUAL_WIDTH = 768  # of models whose config does not name the size of their states
 _RECORDED = ("device_map", "quantization", "attn_implementation", "subfolder", "trust_remote_code")
 
 
@@ -83,9 +85,10 @@ def load_model(
     import torch
 
     device = pick_device(options.device)
-    dtype = chosen_dtype(options)
     model, options = split_adapter(model, options)
     located, config = locate_config(model, options)
+    width = getattr(config.get_text_config(), "hidden_size", _USUAL_WIDTH)
+    dtype = chosen_dtype(options, width, layer_choice.pinned_dtype(model_name(model)))
     weights = {"dtype": getattr(torch, dtype)} | _weight_settings(options)
     if labels:
         config.id2label = dict(enumerate(labels))

@@ -21,6 +21,7 @@ from swapbias.models import (
     model_names,
 )
 from swapbias.models.devices import pick_device
+from swapbias.models.engine import layer_choice
 from swapbias.studies import as_prompts, config_rows
 from tests import tiny
 from tests.cli.test_cli import refused, swapbias
@@ -47,7 +48,7 @@ def loaded(folder, **options):
 )
 def test_dtype_auto(folder, monkeypatch, caplog, times, chosen):
     """The dtype auto is bfloat16 where that is four times as fast."""
-    monkeypatch.setattr(devices, "_speed_of_bfloat16", lambda device: times)
+    monkeypatch.setattr(devices, "_speed_of_bfloat16", lambda device, width: times)
     with caplog.at_level("INFO", "swapbias"):
         scorer = loaded(folder, dtype="auto")
     assert f"dtype auto: {chosen}" in caplog.text
@@ -58,7 +59,64 @@ def test_dtype_auto(folder, monkeypatch, caplog, times, chosen):
 
 def test_speed_is_measured():
     """The speed of bfloat16 is measured on the device."""
-    assert 0.001 < devices._speed_of_bfloat16("cpu") < 1000
+    assert 0.001 < devices._speed_of_bfloat16("cpu", 64) < 1000
+
+
+@pytest.mark.parametrize(
+    ("ratios", "least"),
+    [((5.0, 4.5, 6.0), 4.5), ((9.0, 1.5), 1.5), ((5.0, 5.0, 3.0), 3.0), ((0.8,), 0.8)],
+    ids=["fast in all", "once by chance", "twice by chance", "slow"],
+)
+def test_fast_type_by_chance(ratios, least, monkeypatch):
+    """On a busy machine a trial may err: bfloat16 must be four times as fast in three, and the least counts."""
+    exact = iter(ratios)
+    monkeypatch.setattr(
+        devices,
+        "_seconds_of_product",
+        lambda device, dtype, width: next(exact) if dtype == torch.float32 else 1.0,
+    )
+    monkeypatch.setattr("swapbias.models.engine.linear_layers.speed_of_onednn", lambda *shape: 1.0)
+    assert devices._speed_of_bfloat16.__wrapped__("cpu", 768) == least
+    assert list(exact) == []
+
+
+def test_type_is_tried_in_the_models_width(folder, monkeypatch):
+    """The trial is in the model's own width, for small products gain nothing; a GPU is tried on a large one."""
+    tried = []
+
+    def speed(device, width):
+        tried.append((device, width))
+        return 5.0 if width > 100 else 1.0
+
+    monkeypatch.setattr(devices, "_speed_of_bfloat16", speed)
+    assert loaded(folder, dtype="auto").identity["dtype"] == "float32"
+    for width in (768, 8_192):
+        assert devices.chosen_dtype(LoadOptions(dtype="auto", device="cpu"), width) == "bfloat16"
+    monkeypatch.setattr(devices, "pick_device", lambda device: torch.device("cuda"))
+    devices.chosen_dtype(LoadOptions(dtype="auto"), 64)
+    assert tried == [
+        ("cpu", tiny.SIZES["hidden_size"]),
+        ("cpu", 768),
+        ("cpu", 1_024),
+        ("cuda", 4_096),
+    ]
+
+
+def test_type_of_a_run_that_goes_on(folder, monkeypatch):
+    """A run that was begun with dtype auto keeps its type where the trial comes out otherwise."""
+    entries = [
+        {"model_id": "wide", "dtype": "bfloat16"},
+        {"model_id": f"{folder.name} (4bit)", "dtype": "float16"},
+        {"model_id": folder.name, "dtype": "bfloat16"},
+    ]
+    monkeypatch.setattr(devices, "_speed_of_bfloat16", lambda device, width: 1.0)
+    with layer_choice.as_pinned(entries):
+        assert loaded(folder, dtype="auto").identity["dtype"] == "bfloat16"
+        assert loaded(folder).identity["dtype"] == "float32"  # what is named is not changed
+    with layer_choice.as_pinned(entries[:2]):
+        assert layer_choice.pinned_dtype(folder.name) == "float16"
+    assert layer_choice.pinned_dtype(folder.name) is None
+    assert loaded(folder, dtype="auto").identity["dtype"] == "float32"
 
 
 def test_causal_model_in_float16(tmp_path):

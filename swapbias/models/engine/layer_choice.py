@@ -1,4 +1,4 @@
-"""Which models of a run have layers of oneDNN: a run that is resumed or repeated keeps what its manifest says."""
+"""Layers of oneDNN and types of weights in manifests: a run that is resumed or repeated keeps what it began with."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ _pinned: ContextVar[Sequence[Mapping[str, Any]]] = ContextVar("pinned", default=
 
 @contextmanager
 def as_pinned(models: Sequence[Mapping[str, Any]]) -> Iterator[None]:
-    """Load models in the block with the layers that they have in a manifest.
+    """Load models in the block with the layers and the type of weights that they have in a manifest.
 
     Args:
         models: entries of the manifest; none: what is faster here is tried.
@@ -30,19 +30,40 @@ def pinned_layers(name: str) -> str | None:
     Args:
         name: the model's name; one that has no entry of its own is a part of the others (features).
     """
+    return _pinned_value(name, KEY)
+
+
+def pinned_dtype(name: str) -> str | None:
+    """Return the type of a model's weights, by the manifest; None where there is none, blank where it names no type.
+
+    Args:
+        name: the model's name, as of ``pinned_layers``, also without its adapter.
+    """
+    return _pinned_value(name, "dtype")
+
+
+def _pinned_value(name: str, key: str) -> str | None:
+    """Return the value of a key in the entry of a model, or in an object within it."""
     models = _pinned.get()
     if not models:
         return None
-    entries = [entry for entry in models if entry.get("model_id") == name] or models
-    return next(filter(None, map(_layers_within, entries)), "")
+    names = [str(entry.get("model_id")) for entry in models]
+    entries = [entry for entry, entry_name in zip(models, names, strict=True) if entry_name == name]
+    if not entries:  # a model is named after its adapter too
+        entries = [
+            entry
+            for entry, entry_name in zip(models, names, strict=True)
+            if entry_name.startswith(f"{name} ")
+        ]
+    return next(filter(None, (_value_within(entry, key) for entry in entries or models)), "")
 
 
-def _layers_within(entry: Mapping[str, Any]) -> str:
-    """Return what an entry or an object within it says."""
-    if KEY in entry:
-        return str(entry[KEY])
+def _value_within(entry: Mapping[str, Any], key: str) -> str:
+    """Return the value of a key in an entry or an object within it."""
+    if key in entry:
+        return str(entry[key])
     parts = [value for value in entry.values() if isinstance(value, Mapping)]
-    return next(filter(None, map(_layers_within, parts)), "")
+    return next(filter(None, (_value_within(part, key) for part in parts)), "")
 
 
 def without_layers(entry: Mapping[str, Any]) -> dict[str, Any]:
