@@ -223,14 +223,14 @@ def local_corpus(name: str, folder: "str | PathLike[str]", *, table: str = "") -
         table: the words that are swapped in notes (``notes.load.TABLES``); blank: the usual ones.
 
     Raises:
-        UsageError: it reads no folder, or there is no such table.
+        UsageError: it reads no folder, or no notes whose words could be swapped, or there is no such table.
     """
     corpus = load_corpus(name)
     if corpus.local is None:
-        able = [
-            reader for reader in corpora() if corpus_declaration(reader).reads_folders == "notes"
-        ]
-        raise UsageError(f"{name} reads no folder, expected {listed(able)}. Drop -M data.")
+        able = [reader for reader in corpora() if corpus_declaration(reader).reads_folders]
+        raise UsageError(f"{name} reads no folder, expected {listed(able)}. Leave the folder out.")
+    if table and corpus_declaration(name).reads_folders != "notes":
+        raise UsageError(f"{name} reads data, and tables are of notes. Leave the table out.")
     title = f"{name}, made from a folder of one's own"
     options = {}
     if table:

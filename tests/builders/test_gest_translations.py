@@ -107,6 +107,13 @@ def test_wrong_folders_are_named(tmp_path):
         local_corpus(NAME, tmp_path)
 
 
+def test_tables_are_of_notes(tmp_path):
+    """A table of words to swap, which is of notes, is refused for data."""
+    write_table(tmp_path, [PAIR])
+    with pytest.raises(UsageError, match="gest reads data, and tables are of notes"):
+        local_corpus(NAME, tmp_path, table="paper")
+
+
 def made_sentences():
     """Rows of 16 stereotypes, each of 12 pairs and 12 sentences that tell no gender, women first."""
     rows = []

@@ -666,7 +666,7 @@ def test_built_mimic(mimic_folder, tmp_path):
     credentialed.refuse(tmp_path, "uploaded")  # the folder above holds other things as well
     data = load_prompts("clinical_notes", "mimic3", data=mimic_folder)
     assert data.column_names[0] == "note_id"
-    with pytest.raises(UsageError, match="reads no folder, expected clinical_notes"):
+    with pytest.raises(UsageError, match="reads no folder, expected bbq, clinical_notes, gest"):
         local_corpus("gendered_stigma", tmp_path)
     assert set(data["credentialed"]) == {True}
     assert set(data["gender"]) <= {"female", "male", ""}
