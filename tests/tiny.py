@@ -227,3 +227,50 @@ def _gpt2(tokenizer, positions, **settings):
 
     sizes = {"n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": positions}
     return GPT2Config(vocab_size=len(tokenizer), **sizes, **SPREAD, **settings)
+
+
+def save_tagger(folder, labels=("O", "B-PER", "I-PER"), *, missed="", positions=128):
+    """Save a token classifier that gives words with a capital letter the second label, others the first.
+
+    Every letter is a token, so that each word has many pieces; words that begin with a letter of ``missed`` get the
+    first label.
+    """
+    import string
+
+    import torch
+    from transformers import BertConfig, BertForTokenClassification, BertTokenizer
+
+    folder.mkdir(exist_ok=True)
+    letters = string.ascii_letters + string.digits
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *".,:;-/()'", *letters]
+    pieces += [f"##{letter}" for letter in letters]
+    tokenizer = BertTokenizer(
+        vocab={piece: index for index, piece in enumerate(pieces)},
+        do_lower_case=False,
+        model_max_length=positions,
+    )
+    config = BertConfig(
+        vocab_size=len(pieces),
+        hidden_size=4,
+        num_hidden_layers=1,
+        num_attention_heads=1,
+        intermediate_size=4,
+        max_position_embeddings=positions,
+        id2label=dict(enumerate(labels)),
+        label2id={label: index for index, label in enumerate(labels)},
+    )
+    model = BertForTokenClassification(config)
+    for parameter in model.parameters():
+        torch.nn.init.zeros_(parameter)
+    for name, module in model.named_modules():
+        if name.endswith("LayerNorm"):
+            torch.nn.init.ones_(module.weight)
+    capital = torch.tensor([len(piece) == 1 and piece.isupper() for piece in pieces])
+    capital &= torch.tensor([piece not in missed for piece in pieces])
+    sign = torch.where(capital, 1.0, -1.0)
+    with torch.no_grad():
+        model.bert.embeddings.word_embeddings.weight[:] = sign[:, None] * torch.tensor(
+            [1.0, -1.0, 1.0, -1.0]
+        )
+        model.classifier.weight[1] = torch.tensor([1.0, -1.0, 1.0, -1.0])
+    return _saved(folder, model, tokenizer)

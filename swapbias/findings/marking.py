@@ -1,6 +1,7 @@
 """Marks of findings: which answer a question, which measured nothing, which other scores contradict."""
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ from swapbias.findings.terms import (
     CONTROL_UNKNOWN,
     CONTROL_UNMOVED,
     EFFECTS,
+    LEVEL,
     NO_CONTROL,
     SAME_INPUT,
     SAME_SCORE,
@@ -171,7 +173,15 @@ def _control_fault(control: Experiment, findings: Iterable[Finding]) -> str:
     ]
     if not answers:
         return CONTROL_NOT_RUN
-    return "" if all(answer.estimate.ci_low > 0 for answer in answers) else CONTROL_NOT_SHOWN
+    return "" if all(map(_is_above_zero, answers)) else CONTROL_NOT_SHOWN
+
+
+def _is_above_zero(answer: Finding) -> bool:
+    """Tell whether a gap lies above zero, by its interval, or by the exact test where all levels show one gap."""
+    estimate = answer.estimate
+    if not math.isnan(estimate.std_error):
+        return estimate.ci_low > 0
+    return estimate.value > 0 and estimate.p_value < LEVEL
 
 
 def _constant_slices(experiment: Experiment, rows: pd.DataFrame) -> Iterator[str]:

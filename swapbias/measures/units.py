@@ -146,16 +146,25 @@ UNITS: Mapping[str, Unit] = {
         "share of the rubric",
         "share of the facts of a checklist",
         "sentiment from 0 to 1",
+        "share of a name's letters found",
     ),
     **_by_name(
         Unit("probability mass at the mask", 0.0, 1.0, in_words="probability at the blank"),
         *(
             Unit(name, 0.0, 1.0, is_rate=True)
-            for name in ("share of negative labels", "share of answers")
+            for name in (
+                "share of negative labels",
+                "share of answers",
+                "share of words labelled as people",
+            )
         ),
         *(
             Unit(name, 0.0, 1.0, is_rate=True, is_right_answer=True)
-            for name in ("share of right answers", "share of answers that name a person")
+            for name in (
+                "share of right answers",
+                "share of answers that name a person",
+                "share of names found",
+            )
         ),
         *(Unit(name, 0.0, 1.0, is_right_answer=True) for name in _RIGHT),
         Unit("percentage points", 0.0, 100.0, is_points=True),

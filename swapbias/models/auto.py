@@ -26,6 +26,7 @@ _BUILT_IN = {
     "classifier": "swapbias.models.text_kinds:CLASSIFIER",
     "regression": "swapbias.models.text_kinds:REGRESSOR",
     "causal": "swapbias.models.text_kinds:CAUSAL",
+    "tagger": "swapbias.models.tagger:TAGGER",
     "embedding": "swapbias.models.clinical.note_kind:NOTE_KIND",
     "chat": "swapbias.models.chat.chat_kind:CHAT",
 }
@@ -130,12 +131,12 @@ def _wrap(
         raise UsageError(
             f"tokenizer is of transformers models, and this is a {type(model).__name__}. Drop it."
         )
-    scorer = model if is_scorer else _wrap_function(model, name, options)
+    scorer = model if is_scorer else _wrap_function(model, name, kind, options)
     _check_kind(scorer.model_id, scorer.kind, kind)
     return scorer
 
 
-def _wrap_function(model: Any, name: str | None, options: LoadOptions) -> Scorer:
+def _wrap_function(model: Any, name: str | None, kind: str | None, options: LoadOptions) -> Scorer:
     """Return the scorer of a scikit-learn model or a Python function; a UsageError for any other object."""
     torch = sys.modules.get("torch")
     class_name = type(model).__name__
@@ -145,7 +146,7 @@ def _wrap_function(model: Any, name: str | None, options: LoadOptions) -> Scorer
         wrap = imported("classifier:ProbabilityScorer")
         scorer = wrap(model, model_id=model_id, options=options)
     elif callable(model) and not (torch and isinstance(model, torch.nn.Module)):
-        wrap = imported("classifier:CallableScorer")
+        wrap = imported(_function_kind(kind).function_scorer)
         scorer = wrap(model, model_id=model_id, batch_size=options.batch_size)
     else:
         raise UsageError(
@@ -286,10 +287,12 @@ def model_kind(model: str, kind: str | None = None, *, load: LoadOptions | None 
     load = load or LoadOptions()
     _check_user_kind(kind, kind_names)
     short_name = model_names.short_name(model)
-    if model == base.VADER or model_names.is_callable(model) or formats.is_saved(model):
-        _check_kind(model, CLASSIFIER.name, kind)
+    is_function = model_names.is_callable(model)
+    if model == base.VADER or is_function or formats.is_saved(model):
+        kind_name = _function_kind(kind).name if is_function else CLASSIFIER.name
+        _check_kind(model, kind_name, kind)
         load.refuse_weights_settings(short_name)
-        return CLASSIFIER.name
+        return kind_name
     config = model_config.read_config(model, load)
     architectures = model_config.architectures(config)
     found_kind = _kind_of_config(short_name, config, architectures, kind, load)
@@ -305,6 +308,13 @@ def model_kind(model: str, kind: str | None = None, *, load: LoadOptions | None 
     result = found_kind or str(kind)
     _check_kind(f"By its config {model}", result, kind)
     return result
+
+
+def _function_kind(kind: str | None) -> Kind:
+    """Return the kind of a Python function: the user's where functions can be of it, else classifiers."""
+    if kind is not None and kind_of(kind).function_scorer:
+        return kind_of(kind)
+    return CLASSIFIER
 
 
 def _check_user_kind(kind: str | None, kind_names: Sequence[str]) -> None:

@@ -180,10 +180,10 @@ class CallableScorer(Scorer):
             for number in numbers
         ]
 
-    def _numbers(self, texts: list[str]) -> NDArray[np.float64]:
-        """Call the function, and return its numbers, shape (texts,) or (texts, labels)."""
+    def _call(self, texts: list[str]) -> Any:
+        """Call the function, and return what it returns."""
         try:
-            returned = self.function(texts)
+            return self.function(texts)
         except Exception as error:
             error_name = type(error).__name__
             if self.private:  # nor is the error to be found behind this one
@@ -191,6 +191,10 @@ class CallableScorer(Scorer):
                     f"{self.model_id} cannot read texts ({error_name}). It must take a list."
                 ) from None
             raise ValueError(f"{self.model_id} raised {error_name}: {error}.") from error
+
+    def _numbers(self, texts: list[str]) -> NDArray[np.float64]:
+        """Call the function, and return its numbers, shape (texts,) or (texts, labels)."""
+        returned = self._call(texts)
         count = len(texts)
         shape = (count, len(self.sides.labels))
         expected = f"expected {count} probabilities or shape {shape}, one row per text"

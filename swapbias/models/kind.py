@@ -71,6 +71,8 @@ class Kind(Immutable):
     """The class of its own settings."""
     scorer: str = ""
     """The ``TransformersScorer`` of its models (``module:Class``)."""
+    function_scorer: str = ""
+    """The scorer of Python functions that are of it (``module:Class``); blank: no function is."""
     architectures: tuple[str, ...] = ()
     """Endings of architectures in configs of this kind; where there are any, audited models can be of it."""
     model_types: tuple[str, ...] = ()

@@ -12,6 +12,7 @@ from transformers import (
     Pipeline,
     TextClassificationPipeline,
     TextGenerationPipeline,
+    TokenClassificationPipeline,
     ZeroShotClassificationPipeline,
 )
 
@@ -53,17 +54,19 @@ def is_read_by_engine(pipeline: Pipeline) -> bool:
         pipeline: any pipeline.
 
     Returns:
-        True for text-classification, fill-mask and text-generation as transformers has them. Which labels are shown
-        (``top_k``), how answers are drawn and what is applied to logits is no part of what the model reads.
+        True for text-classification, fill-mask, text-generation and token-classification as transformers has them.
+        Which labels are shown (``top_k``), how answers are drawn, how tokens are put together and what is applied to
+        logits is no part of what the model reads.
 
     Raises:
         UsageError: A pipeline that is not plain, and returns no labels for a text.
     """
-    classes = (TextClassificationPipeline, FillMaskPipeline, TextGenerationPipeline)
+    without_class = (FillMaskPipeline, TextGenerationPipeline, TokenClassificationPipeline)
+    classes = (TextClassificationPipeline, *without_class)
     has_own_steps = type(pipeline) not in classes or bool(set(_STEPS) & set(vars(pipeline)))
     if not has_own_steps and not _changed_inputs(pipeline):
         return True
-    if isinstance(pipeline, FillMaskPipeline | TextGenerationPipeline):
+    if isinstance(pipeline, without_class):
         raise UsageError(
             f"This {type(pipeline).__name__} has steps or parameters of its own, which an audit "
             "cannot use. Give its model and tokenizer, or a function."
@@ -77,6 +80,8 @@ def _changed_inputs(pipeline: Pipeline) -> list[str]:
     prepared = {name for name, value in settings.items() if value not in (None, "")}
     if isinstance(pipeline, TextGenerationPipeline):  # it has those of its answers as well
         prepared &= {"add_special_tokens", "prefix", "tokenizer_encode_kwargs", "truncation"}
+    if settings.get("is_split_into_words") is False:  # token classification always has it
+        prepared.discard("is_split_into_words")
     return sorted(prepared | (set(pipeline._postprocess_params) & {"target_ids"}))
 
 

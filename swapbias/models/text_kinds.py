@@ -95,6 +95,7 @@ class Classifier(Kind):
     name = "classifier"
     title = "Classifiers, Python functions, vader"
     scorer = "transformers_scorer:TextClassifierScorer"
+    function_scorer = "classifier:CallableScorer"
     default = base.VADER
     architectures = ("ForSequenceClassification",)
     readings: Mapping[str, Reading] = {
@@ -150,7 +151,7 @@ class Classifier(Kind):
         if formats.is_saved(model):
             return imported("classifier:load_saved")(model, request.load)
         if model_names.is_callable(model):
-            scorer = imported("classifier:CallableScorer")
+            scorer = imported(self.function_scorer)
             return scorer.load(model, batch_size=request.load.batch_size)
         return imported(self.scorer).load(model, request.load, kind=request.kind)
 
@@ -200,6 +201,7 @@ class Regression(Classifier):
     """Text classifiers of transformers whose head gives a raw score; they read experiments that need no label."""
 
     name = base.REGRESSION
+    function_scorer = ""
     title = "Classifiers with a raw score (the studies of classifiers that need no label)"
     default = ""
     readings: Mapping[str, Reading] = {"": Reading({"score": units.RAW_SCORE.name})}

@@ -207,6 +207,7 @@ PLANTED = {  # what a recipe says of a model that scores the group .2 higher tha
     "spanish_occupations": ("gender: woman - man", "woman", 0.2),
     "group_packs": ("ze - he", "ze", 0.2),
     "coreference_schemas": ("female - male", "female", 0.2),
+    "name_recognition": ("", "name", 0.2),  # of the control
 }
 
 

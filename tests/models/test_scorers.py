@@ -35,6 +35,10 @@ def half(texts):
     return [0.5] * len(texts)
 
 
+def no_spans(texts):
+    return [[] for _ in texts]
+
+
 class Least(Scorer):
     model_id = "least"
     kind = "classifier"
@@ -93,6 +97,8 @@ def scorers_by_class(tmp_path_factory):
         load_scorer(called_pipeline(classifier)),
         load_scorer("vader"),
         load_scorer(half),
+        load_scorer(str(tiny.save_tagger(folder / "tagger"))),
+        load_scorer(no_spans, kind="tagger"),
         load_scorer(fitted_pipeline()),
         read_as(load_scorer("vader"), "negative_label"),
         classifier_class(load_scorer(half)),
@@ -195,6 +201,7 @@ def test_scoring_changes_no_attribute(scorers_by_class):
     """Scoring changes no attribute: caches are objects that a scorer has before and after."""
     masked = Prompt(text="She <mask>.", lexicon="gendered_stigma/rq1/female")
     rated = Prompt(text="She <mask>.", lexicon="social_distance/attitude/negative")
+    named = Prompt(text="Ann", candidates=(Candidate("Ann", 1.0),))
     prompts_by_class = {
         **dict.fromkeys(("MaskedScorer", "LogMassScorer", "PhraseScorer"), masked),
         **dict.fromkeys(("AttitudeScorer", "AntonymScorer"), rated),
@@ -205,6 +212,7 @@ def test_scoring_changes_no_attribute(scorers_by_class):
             text="She is", candidates=(Candidate("here", 1.0), Candidate("there", 0.0))
         ),
         "DirectionScorer": Prompt(text="gloom", construct="synonym"),
+        **dict.fromkeys(("TokenTagScorer", "FunctionTagScorer"), named),
     }
     for name, scorer in scorers_by_class.items():
         if name in ("ChatScorer", "JudgedScorer"):  # no service is there

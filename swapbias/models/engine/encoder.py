@@ -303,6 +303,23 @@ class Engine:
                 logits = self._read(self.model, encoded).logits
         return logits.float()
 
+    def token_logits(self, encoded: Encoded) -> torch.Tensor:
+        """Return a token classifier's output for every token of a batch, one text after another.
+
+        Args:
+            encoded: token ids of each text.
+
+        Returns:
+            Shape (tokens, labels), float32.
+        """
+        with torch.inference_mode():
+            if reader := self._packed_reader(encoded):
+                logits = read_packed(reader, pack(encoded, reader)).logits
+            else:
+                logits = self._read(self.model, encoded).logits
+        flat: torch.Tensor = logits.float().flatten(0, 1)
+        return flat
+
     def hidden_states(self, encoded: Encoded) -> torch.Tensor:
         """Return the encoder's last states of a batch, one text after another.
 
