@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import torch
 from transformers import AutoModelForTokenClassification
 
@@ -138,10 +139,9 @@ class TokenTagScorer(TransformersScorer):
         for members, (labels, is_finite) in self.outputs(texts, self._token_labels):
             of_batch = [texts[index] for index in members]
             places = self.tokenizer(of_batch, return_offsets_mapping=True)["offset_mapping"]
-            lengths = [len(offsets) for offsets in places]
-            rows = zip(
-                members, places, labels.split(lengths), is_finite.split(lengths), strict=True
-            )
+            ends = np.cumsum([len(offsets) for offsets in places])[:-1]
+            of_tokens = (np.split(part.numpy(), ends) for part in (labels, is_finite))
+            rows = zip(members, places, *of_tokens, strict=True)
             for index, offsets, indices, finite in rows:
                 if not finite.all():
                     results[index] = not_scored([_COVERED], finite=False)
