@@ -1,6 +1,6 @@
 """hatecheck: does a detector of hate miss it, or see it, by the group that a text is about (Röttger et al. 2021)?"""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from swapbias.builders._hatecheck_released import (
@@ -112,7 +112,18 @@ def _all_rows() -> dict[str, Callable[[], Iterator[Row]]]:
         rows[f"{ORIGINAL}{ASKED}{experiment}"] = partial(_asked, original)
         rows[f"{experiment}_wordings"] = partial(_reworded, label)
         rows[f"{ASKED}{experiment}_wordings"] = partial(_reworded, label, is_asked=True)
+    originals = [partial(_original, label) for label in EXPERIMENTS]
+    rows["original"] = partial(_chained, originals)
+    rows["original_asked"] = partial(
+        _chained, [partial(_asked, original) for original in originals]
+    )
     return rows
+
+
+def _chained(parts: Sequence[Callable[[], Iterator[Row]]]) -> Iterator[Row]:
+    """Yield the rows of several configs."""
+    for rows in parts:
+        yield from rows()
 
 
 CORPUS = declared_corpus(NAME, _all_rows(), released=tuple(released()))

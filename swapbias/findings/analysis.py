@@ -14,6 +14,7 @@ from swapbias.findings.decision import share_of_margin, with_verdicts
 from swapbias.findings.families import corrected_for_questions, corrected_for_rows
 from swapbias.findings.finding import Finding
 from swapbias.findings.gap_findings import (
+    difference_of_levels_findings,
     factor_findings,
     gap_difference_findings,
     gap_findings,
@@ -284,6 +285,7 @@ def _contrast_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding
                     yield from gap_difference_findings(sliced_gap, sliced)
                     if GEOMETRIC in experiment.shows.rates and context.score == "score":
                         yield from geometric_findings(sliced_gap, sliced)
+    yield from difference_of_levels_findings(context, rows)
     yield from omnibus_findings(context, rows, ALL_GAPS)
 
 

@@ -362,13 +362,14 @@ def group_levels(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
             f"the rows of {experiment.name} have no column {listed(map(repr, lacking))}, expected the level of "
             "each group in every factor. Add the columns to its configs, or leave them out of factors."
         )
-    levels = compared[["group", *factors]].astype(str).drop_duplicates()
+    columns = list(dict.fromkeys(["group", *factors]))
+    levels = compared[columns].astype(str).drop_duplicates()
     if ambiguous := levels.loc[levels["group"].duplicated(), "group"].tolist():
         raise ValueError(
             f"the group {ambiguous[0]!r} of {experiment.name} has several levels of {listed(factors)}, expected one "
             "of each. Name groups by their levels."
         )
-    table = levels.set_index("group")
+    table = levels.set_index("group", drop=False)[factors]
     counts = table.nunique()
     has_levels = experiment.compares.reference in table.index and counts.min() > 1
     is_complete = has_levels and len(table.drop_duplicates()) == len(table) == counts.prod()
@@ -407,7 +408,7 @@ def primary_rows(
     experiment = next(part for part in study.experiments if part.name == finding.experiment)
     rows = over_prompts(experiment, rows)
     weights = dict[str, float]()
-    if finding.measure in EFFECTS:
+    if finding.measure in EFFECTS or finding.reference_group == crossed_factors.THE_OTHERS:
         weights = _effect_weights(experiment, rows[rows["group"] != PLACEBO], finding.contrast)
     else:
         experiment = _experiment_of_gap(experiment, finding)

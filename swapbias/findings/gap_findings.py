@@ -14,7 +14,7 @@ from swapbias.findings.context import Context
 from swapbias.findings.finding import Finding, as_unmeasured
 from swapbias.findings.repeats import is_binary
 from swapbias.findings.scored_rows import ANSWERS, OTHER, condition_means
-from swapbias.findings.terms import ALL_GAPS, EFFECTS, RARE, SPREAD
+from swapbias.findings.terms import ALL, ALL_GAPS, EFFECTS, RARE, SPREAD
 from swapbias.measures import Estimate, Unit, crossed_factors
 
 
@@ -198,7 +198,7 @@ def omnibus_findings(context: Context, rows: pd.DataFrame, contrast: str) -> Ite
     rows = rows[rows["group"].isin(experiment.compared)]
     groups = rows["group"].tolist()
     subsets = rows[experiment.compares.subset].tolist() if contrast == ALL_GAPS else None
-    are_levels = len(experiment.compares.factors) == 1 and not subsets
+    are_levels = len(experiment.compares.factors) == 1
     if not experiment.compares.measure or len(set(groups)) < 3 or are_levels:
         return
     if subsets and len(set(subsets)) < 2:
@@ -235,6 +235,47 @@ def _estimate_gaps(context: Context, rows: pd.DataFrame) -> list[Estimate]:
         if units is not None:
             estimates.append(units.estimate())
     return estimates
+
+
+def difference_of_levels_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
+    """Yield by how much each level of one factor differs from the mean of the others in one subset less another.
+
+    Args:
+        context: the context of the experiment, with a contrast of two subsets.
+        rows: scored rows of the two subsets, paired, with the column of the factor.
+    """
+    experiment = context.experiment
+    rows = rows[rows["group"].isin(experiment.compared)]
+    if len(experiment.compares.factors) != 1 or not experiment.is_paired or not len(rows):
+        return
+    table = group_levels(experiment, rows)
+    if not len(table):
+        return
+    (factor,) = table
+    clusters, cluster_vars = context.random(rows)
+    within, against = experiment.compares.contrast or ("", "")
+    factorial = crossed_factors.deviations(
+        rows[context.score].to_numpy(),
+        factor,
+        rows["group"].map(table[factor]).tolist(),
+        pair_ids=rows["pair_id"].tolist(),
+        cluster_ids=clusters,
+        sample_ids=(rows[experiment.compares.subset] == against).astype(int).tolist(),
+    )
+    for effect in factorial.effects:
+        level, others = effect.levels[factor]
+        yield context.finding(
+            effect.estimate,
+            "gap_difference",
+            effect.title,
+            cluster_vars=cluster_vars,
+            group=level,
+            reference_group=others,
+            within=within,
+            against=against,
+        )
+    omnibus = factorial.terms[factor].estimate
+    yield context.finding(omnibus, SPREAD, ALL_GAPS, cluster_vars=cluster_vars)
 
 
 def factor_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
@@ -284,7 +325,9 @@ def factor_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
                 **fields,
             )
         if len(effects) > 1:
-            yield context.finding(omnibus.estimate, SPREAD, term, cluster_vars=cluster_vars)
+            # Of one factor its levels are the groups.
+            contrast = ALL if len(experiment.compares.factors) == 1 else term
+            yield context.finding(omnibus.estimate, SPREAD, contrast, cluster_vars=cluster_vars)
 
 
 def _rate_fields_of_effect(

@@ -25,7 +25,7 @@ from swapbias.findings.terms import (
     UNNAMED_FILLS,
     UNREAD_SWAP,
 )
-from swapbias.measures import MEASURES
+from swapbias.measures import MEASURES, crossed_factors
 from swapbias.studies import PLACEBO, Experiment, Study
 
 
@@ -72,13 +72,22 @@ def with_primary(findings: Iterable[Finding], experiments: Iterable[Experiment])
             and finding.score == "score"
             and not finding.view
         }
-        compares = experiment.compares
-        by_effects = bool(compares.factors) and not compares.contrast
         for index in _answers_of(experiment, candidates):
-            # Of crossed factors the effects are the answer, not the gaps between two intersections.
-            is_gap_of_cells = by_effects and marked[index].measure == compares.measure
+            is_gap_of_cells = _is_gap_of_cells(marked[index], experiment)
             marked[index] = replace(marked[index], primary=not is_gap_of_cells)
     return marked
+
+
+def _is_gap_of_cells(finding: Finding, experiment: Experiment) -> bool:
+    """Tell whether a finding is a gap of two groups where effects of factors answer the question.
+
+    Of one factor these compare each level with the mean of the others, also in the difference of two subsets.
+    """
+    factors = experiment.compares.factors
+    if finding.measure == "gap_difference":
+        return len(factors) == 1 and finding.reference_group != crossed_factors.THE_OTHERS
+    by_effects = bool(factors) and (len(factors) == 1 or not experiment.compares.contrast)
+    return by_effects and finding.measure == experiment.compares.measure
 
 
 def _answers_of(experiment: Experiment, candidates: Mapping[int, Finding]) -> list[int]:
@@ -98,7 +107,7 @@ def _answers_of(experiment: Experiment, candidates: Mapping[int, Finding]) -> li
         if measure not in measure_of.values():
             continue
         measures = {measure, SPREAD}
-        if not experiment.compares.contrast:
+        if not experiment.compares.contrast or len(experiment.compares.factors) == 1:
             measures |= set(EFFECTS)
         return [index for index, candidate in measure_of.items() if candidate in measures]
     return []

@@ -131,6 +131,7 @@ def deviations(
     *,
     pair_ids: Ids | None = None,
     cluster_ids: ClusterIds = None,
+    sample_ids: Ids | None = None,
 ) -> Factorial:
     """Estimate by how much the mean of each level of a factor differs from the mean of the others.
 
@@ -140,13 +141,16 @@ def deviations(
         levels: the level of each row.
         pair_ids: as in ``factorial``.
         cluster_ids: as in ``paired_gap``.
+        sample_ids: shape (rows,), with pairs only: the sample of each pair, 0, or 1 for the one whose effects are
+            subtracted; None: one sample.
 
     Returns:
         Effects in the unit of the scores, one for each level; 0: none.
     """
     known_ids(levels, f"levels of {factor}")
     effects = level_effects(factor, levels)
-    return _estimate(scores, _cells_of_rows({factor: levels}), effects, pair_ids, cluster_ids)
+    cells = _cells_of_rows({factor: levels})
+    return _estimate(scores, cells, effects, pair_ids, cluster_ids, sample_ids)
 
 
 def _cells_of_rows(levels: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:
@@ -160,6 +164,7 @@ def _estimate(
     effects: Sequence[Effect],
     pair_ids: Ids | None,
     cluster_ids: ClusterIds,
+    sample_ids: Ids | None = None,
 ) -> Factorial:
     """Estimate effects, and test by term whether any is not 0."""
     cells = list(effects[0].weights)
@@ -167,7 +172,7 @@ def _estimate(
     names = [", ".join(cell) for cell in cells]
     codes = np.array([indexes[cell] for cell in cell_of_row])
     score = by_group(scores, cell_of_row)[0]
-    groups = GroupScores.of(score, codes, names, cluster_ids, pair_ids)
+    groups = GroupScores.of(score, codes, names, cluster_ids, pair_ids, sample_ids=sample_ids)
     estimated = []
     weights_by_term: dict[str, list[Floats]] = {}
     for effect in effects:

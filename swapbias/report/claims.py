@@ -260,6 +260,8 @@ def _claim_of_change(finding: Finding) -> str:
     experiment = experiment_of(finding)
     within, against = (group_name(experiment, name) for name in (finding.within, finding.against))
     gap = f"{safe_line(finding.model_id)}'s {_gap_words(finding)}"
+    if states_gap(finding) and experiment and experiment.words.says_of_contrast:
+        return _says(finding, experiment.words.says_of_contrast)
     if states_gap(finding):
         return f"{gap} lies further {toward_group(finding)} with {within} than with {against}"
     first, second = compared_groups(finding)
@@ -269,17 +271,18 @@ def _claim_of_change(finding: Finding) -> str:
 def _claim_of_preference(finding: Finding) -> str:
     """Return what a model does more with the texts of one group, by the words of its study."""
     experiment = experiment_of(finding)
-    first, second = compared_groups(finding)
-    preferred = second
-    other_group = first
-    if finding.estimate.value > 0:
-        preferred = first
-        other_group = second
     template = ""
     if experiment:
         template = experiment.words.says or _CLAIMS.get(experiment.kind, "")
-    template = template or "scores {more} higher than {less}"
-    return f"{safe_line(finding.model_id)} {template.format(more=preferred, less=other_group)}"
+    return _says(finding, template or "scores {more} higher than {less}")
+
+
+def _says(finding: Finding, template: str) -> str:
+    """Fill a sentence about a model with the groups of a finding, the higher one as ``more``."""
+    more, less = compared_groups(finding)
+    if not finding.estimate.value > 0:
+        more, less = less, more
+    return f"{safe_line(finding.model_id)} {template.format(more=more, less=less)}"
 
 
 def size_with_interval(finding: Finding) -> str:

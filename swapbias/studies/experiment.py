@@ -146,8 +146,8 @@ class Compares(Declared):
     reference: Group = ""
     """The group that is subtracted."""
     factors: Annotated[Texts, FOR_PACKAGE] = ()
-    """Columns whose levels cross to the groups: main effects and interactions are tested. Of one column each level
-    is compared with the mean of the others."""
+    """Columns whose levels cross to the groups: main effects and interactions are tested. Of one column (or ``group``)
+    each level is compared with the mean of the others, with ``contrast`` in one set less another."""
     subset: Annotated[Text, FOR_PACKAGE] = ""
     """A column whose values are analysed one by one."""
     contrast: Annotated[
@@ -251,6 +251,8 @@ class Words(Declared):
     """What above and below zero mean, and which is worse."""
     says: Annotated[Text, FOR_PACKAGE] = ""
     """What follows the model's name where it scores one group higher, with ``{more}`` and ``{less}``."""
+    says_of_contrast: Annotated[Text, FOR_PACKAGE] = ""
+    """The same where one group's score rises more than another's from the second set of ``contrast`` to the first."""
     named: Annotated[Mapping[str, Text], FOR_PACKAGE] = {}
     """Groups and values of ``subset`` as sentences name them."""
     limits: Annotated[Texts, FOR_PACKAGE] = ()

@@ -11,6 +11,7 @@ from swapbias.findings import disaggregate, recompute
 from swapbias.findings.reproduce import Reproduced
 from swapbias.measures import crossed_factors
 from swapbias.report.claims import claim_sentence
+from swapbias.report.verdicts import state_verdicts
 from swapbias.studies import config_rows
 from swapbias.studies.published import published_rows
 from swapbias.studies.tables import upstream_file
@@ -67,7 +68,7 @@ def audited(is_flagged, *configs, experiment=None):
     return {
         (one.experiment, one.group): one
         for one in findings
-        if one.primary and one.measure == "main_effect"
+        if one.primary and one.measure in ("main_effect", "gap_difference")
     }
 
 
@@ -135,6 +136,43 @@ def test_each_level_and_the_others():
     )
 
 
+def test_each_level_in_a_set_less_another():
+    """Effects of a set less another: c is 1.5 above the others in the first two pairs, and .5 in the last two."""
+    groups = ["a", "b", "c"] * 4
+    scores = [1, 2, 3, 1, 2, 3, 0, 2, 1, 1, 1, 2]
+    pairs = [number for number in range(4) for _ in range(3)]
+    sets = [0] * 6 + [1] * 6
+    result = crossed_factors.deviations(scores, "group", groups, pair_ids=pairs, sample_ids=sets)
+    # a: -1.5 less the mean of -1.5 and -.5. b: 0 less that of 1.5 and -.5. c: 1.5 less that of 0 and 1.
+    values = {effect.title[7]: effect.estimate.value for effect in result.effects}
+    assert values == pytest.approx({"a": -0.5, "b": -0.5, "c": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("is_flagged", "expected"),
+    [
+        pytest.param(
+            lambda row: row["group"] == "Muslims" or is_usual(row), {"Muslims"}, id="any mention"
+        ),
+        pytest.param(
+            lambda row: row["group"] != "women" and is_usual(row), {"women"}, id="word not seen"
+        ),
+        pytest.param(is_usual, set(), id="none"),
+    ],
+)
+@pytest.mark.usefixtures("upstream")
+def test_hate_told_apart(is_flagged, expected):
+    """A detector that flags any mention of a group, and one that never sees its word, tell hate apart worse: -.8."""
+    found = audited(is_flagged, "original", experiment="told_apart")
+    assert len(found) == len(GROUPS)
+    assert {name for (_, name), one in found.items() if one.estimate.ci_high < -0.3} == expected
+    for name in expected:
+        finding = found["told_apart", name]
+        assert finding.estimate.value == pytest.approx(-0.8, abs=0.1)
+        assert (finding.within, finding.against) == ("hateful", "non-hateful")
+        assert "better where they are about the other groups than" in claim_sentence(finding)
+
+
 def test_ratio_of_a_level_and_the_others():
     """The log ratio of a level's mean to that of the others has the error of scores divided by their means."""
     groups = ["a", "b", "c"] * 4
@@ -158,7 +196,11 @@ def test_one_answer_whether_any_group_differs():
     rows["score"] = [float(row == "Muslims") for row in rows["group"]]
     findings = disaggregate(rows, NAME, robustness=False)
     tests = [one for one in findings if one.primary and one.measure == "group_spread"]
-    assert [one.contrast for one in tests] == ["identity"]
+    assert [one.contrast for one in tests] == ["all groups"]
+    first, *_ = state_verdicts([one for one in findings if one.primary], findings)
+    assert first.text == (
+        "no difference among the 7 groups of made was found (one test of all, p 0.219)."
+    )
     (muslims,) = (one for one in findings if one.primary and one.group == "Muslims")
     assert "averaged" not in claim_sentence(muslims)
 
