@@ -146,7 +146,7 @@ class Compares(Declared):
     reference: Group = ""
     """The group that is subtracted."""
     factors: Annotated[Texts, FOR_PACKAGE] = ()
-    """Columns whose levels cross to the groups: main effects and interactions are tested. Of one column (or ``group``)
+    """Columns whose levels cross to the groups: main effects and interactions are tested. Of one (also ``group``)
     each level is compared with the mean of the others, with ``contrast`` in one set less another."""
     subset: Annotated[Text, FOR_PACKAGE] = ""
     """A column whose values are analysed one by one."""
