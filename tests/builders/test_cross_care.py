@@ -24,12 +24,13 @@ UNSLICED = UNSLICED.changed(
 )
 
 
+def rows_of(language, *names):
+    return {name: pd.DataFrame(config_rows(NAME, f"{name}_{language}")) for name in names}
+
+
 @pytest.fixture(scope="module")
 def rows():
-    return {
-        name: pd.DataFrame(config_rows(NAME, f"{name}_en"))
-        for name in ("control", "gender", "race")
-    }
+    return rows_of("en", "control", "gender", "race")
 
 
 def test_published_numbers(upstream):
@@ -122,16 +123,19 @@ def answers(scores):
     return {(one.experiment, one.group): one for one in found if one.group}
 
 
-def test_planted_tie(rows):
-    """A tie of .5 is found at its size, and length, frequency and fit of words to templates give no gap."""
-    found = answers(scored(rows, tie=0.5))
+@pytest.mark.parametrize("language", ["en", "zh", "fr"])
+def test_planted_tie(rows, language):
+    """A tie of .5 to one of six is found at its size in any language, others lie .1 below: no gap of words' lengths."""
+    scored_rows = rows if language == "en" else rows_of(language, "control", "race")
+    found = answers(scored(scored_rows, tie=0.5))
     planted = found["race", "black"].estimate
     assert planted.ci_low <= 0.5 <= planted.ci_high
     assert planted.value == pytest.approx(0.5, abs=0.1)
     assert found["race", "black"].verdict == terms.FOUND
-    for group in ("asian", "hispanic", "indigenous", "pacific islander"):
+    for group in ("asian", "hispanic", "indigenous", "pacific islander", "white"):
         estimate = found["race", group].estimate
-        assert estimate.ci_low <= 0 <= estimate.ci_high
+        assert estimate.ci_low <= -0.1 <= estimate.ci_high
+        assert abs(estimate.value + 0.1) < 0.1
     assert found["control", "female"].verdict == terms.FOUND
 
 
