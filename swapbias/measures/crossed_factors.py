@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import combinations, product
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -131,7 +132,7 @@ def deviations(
     *,
     pair_ids: Ids | None = None,
     cluster_ids: ClusterIds = None,
-    sample_ids: Ids | None = None,
+    sample_ids: Sequence[Any] | None = None,
 ) -> Factorial:
     """Estimate by how much the mean of each level of a factor differs from the mean of the others.
 
@@ -164,7 +165,7 @@ def _estimate(
     effects: Sequence[Effect],
     pair_ids: Ids | None,
     cluster_ids: ClusterIds,
-    sample_ids: Ids | None = None,
+    sample_ids: Sequence[Any] | None = None,
 ) -> Factorial:
     """Estimate effects, and test by term whether any is not 0."""
     cells = list(effects[0].weights)
