@@ -22,6 +22,7 @@ from swapbias.files import is_url, write_whole
 from swapbias.findings import Finding, findings_table, terms
 from swapbias.hub import find_run, own_study, study_names
 from swapbias.models import Scorer, load_scorer, progress as progress_bars
+from swapbias.models.chat import ChatOptions
 from swapbias.privacy import for_owner_alone, is_credentialed
 from swapbias.public_calls import public_call
 from swapbias.runs import Results, Run
@@ -95,7 +96,7 @@ def audit(
         fixed: columns of ``prompts`` whose levels the claim is about; others that recur over pairs are a sample.
         shared_fills: whether a name or word of ``prompts`` may stand for two groups.
         progress: show bars, where there is a terminal or a notebook.
-        engine: ``local`` (this process), ``ray`` (a cluster on this machine), or an ``Engine``.
+        engine: ``local`` (this process), ``ray`` (a cluster on this machine), ``vllm`` (GPUs here), or an ``Engine``.
         own_store: the store of ``out`` is yours alone, so that credentialed notes may lie there.
         options: further ones of the command line by name: ``batch_size=16``, ``positive_label="LABEL_1"``, ...
 
@@ -120,6 +121,8 @@ def audit(
         texts = (reference, group)
         _refuse_settings_of_prompts(*texts, lexicon, unit, range, fixed, shared_fills=shared_fills)
     path = str(model) if isinstance(model, str | PathLike) else None
+    options = ChatOptions.in_engine({**options, "engine": engine})
+    engine_name = options.pop("engine", "local")  # which Engine checks
     settings = runs.settings_of(
         path,
         names,
@@ -146,7 +149,6 @@ def audit(
         raise UsageError(
             "tokenizer and name are of models in memory, and none is given. Drop them."
         )
-    engine_name: Any = engine  # which Engine checks
     start = partial(
         _start_with_bars,
         settings,

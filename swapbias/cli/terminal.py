@@ -18,6 +18,7 @@ from swapbias.cli.help_screens import HelpScreen
 from swapbias.errors import UsageError, did_you_mean, points_hint, quoted
 from swapbias.files import is_url
 from swapbias.models import Fault, Options, Setting, SettingsError
+from swapbias.models.chat import ChatOptions
 from swapbias.runs import Settings, StoreOptions, setting_classes
 from swapbias.swapping import Engine
 
@@ -255,7 +256,7 @@ def read_settings(pairs: Sequence[str] | None, only: Sequence[str] = ()) -> dict
                 faults.append(_wrong_value(setting, text, error))
     if faults:
         raise SettingsError(*faults)
-    return values
+    return ChatOptions.in_engine(values) if "provider" in settings else values
 
 
 def _pair_fault(setting: Setting, text: str, *, is_set: bool) -> str:

@@ -62,7 +62,7 @@ class Engine(Options):
     """The name of these settings in files and manifests."""
 
     name: Annotated[str, Use(option="engine")] = "local"
-    """local, or ray: workers on machines of a cluster."""
+    """local, or ray: workers on machines of a cluster; vllm: the chat model runs here by vLLM."""
     address: str | None = None
     """Your Ray cluster, as HOST:PORT or auto; none: this machine."""
     workers: Annotated[int | None, Field(ge=1)] = None

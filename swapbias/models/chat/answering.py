@@ -30,6 +30,7 @@ from swapbias.models.chat.log_odds import (
     orders,
     score_mean_value,
     score_options,
+    shown_log_probs,
 )
 from swapbias.models.progress import Progress, silent
 from swapbias.models.scorer import Scored, Scorer
@@ -257,18 +258,23 @@ class AnsweringScorer(Scorer):
     def option_log_probs(
         self, prompts: Sequence[Prompt], on_progress: Progress = silent
     ) -> list[OptionLogProbs | None]:
-        """Return log-probabilities of each prompt's options, and the probability of tokens that are not shown.
+        """Return log-probabilities of options by the likeliest first tokens of an answer.
 
-        Subclasses that know log-probabilities override this.
+        Subclasses that read the model itself override this.
 
         Args:
             prompts: prompts with candidates.
             on_progress: called with the number of further prompts that are done.
 
         Returns:
-            Log-probabilities in nats, one tuple for each prompt; None: not known.
+            Log-probabilities in nats and the probability of tokens that are not shown, one pair for each prompt;
+            None where there is no answer, or one without log-probabilities.
         """
-        return [None] * len(prompts)
+        logs = []
+        for prompt, key in zip(prompts, self._ensure_answers(prompts, on_progress), strict=True):
+            tokens = self.log[key].logprobs if key in self.log else ()
+            logs.append(shown_log_probs(prompt, tokens) if tokens else None)
+        return logs
 
     def _request_answers(self, missing: Groups, report: Progress, expected: int) -> None:
         """Request missing answers and add them to the log; subclasses override this, here nothing is requested."""

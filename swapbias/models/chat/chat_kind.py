@@ -118,7 +118,9 @@ class Chat(Kind):
             request: names service and scorer.
         """
         chat = request.of(ChatOptions)
-        if not chat.local:
+        if chat.by_vllm:
+            need("The engine vllm", "vllm", extra="vllm")
+        elif not chat.local:
             need("A chat service", "openai", extra="chat")
         if experiment.reads.reading == "tone" and chat.scorer == VADER:
             need_vader()
@@ -346,6 +348,11 @@ def load_chat(options: ChatOptions, request: Request) -> Any:
     """
     chat = _options_of(request, options)
     model = chat.model or ""
+    if options.by_vllm:
+        need("The engine vllm", "vllm", extra="vllm")
+        from swapbias.models.chat.offline_vllm import VllmScorer
+
+        return VllmScorer.load(model, request.load, chat)
     if options.local:
         from swapbias.models.chat.local import LocalChatScorer
 
@@ -366,7 +373,9 @@ def _options_of(
     options = options or request.of(ChatOptions)
     if long and not options.not_usual("max_tokens"):
         options = replace(options, max_tokens=_LONG_TOKENS)
-    return replace(options, seed=request.seed, provider=None if options.local else options.provider)
+    is_by_transformers = options.local and not options.by_vllm
+    provider = None if is_by_transformers else options.provider
+    return replace(options, seed=request.seed, provider=provider)
 
 
 CHAT = Chat()

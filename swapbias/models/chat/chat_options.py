@@ -49,6 +49,9 @@ class ChatOptions(Options):
     key: ClassVar[str] = "chat"
     """The name of these settings in files and manifests."""
 
+    engine: ClassVar[str] = "vllm"
+    """The engine (``-M engine``) that runs the model here in place of transformers: the provider of that name."""
+
     model: Annotated[Place | None, Use(option="chat", flag=True, place=True)] = None
     """Chat model: its name at the endpoint, a Hub id, or a local folder."""
     base_url: Annotated[Address | None, Use(flag=True)] = None
@@ -56,11 +59,11 @@ class ChatOptions(Options):
     own_address: Annotated[tuple[Address, ...], BeforeValidator(as_tuple)] = ()
     """Your own service, also over http: credentialed notes go to this address alone; may be repeated."""
     provider: str | None = None
-    """Inference provider, or local: run the Hub id with transformers here."""
+    """Inference provider; or local, vllm: run the Hub id here, with transformers or vLLM."""
     scoring: Literal["sampled", "log-odds"] = "sampled"
     """sampled answers, or log-odds of the options (no trials)."""
     top_logprobs: Count = 20
-    """First tokens a service tells, for log-odds."""
+    """First tokens a service or vLLM tells, for log-odds."""
     json_schema: bool = False
     """Let a JSON schema allow the options alone, where the service knows schemas."""
     # Beyond the most trials the rows fill a memory.
@@ -100,6 +103,23 @@ class ChatOptions(Options):
     attempts: Annotated[int, Field(ge=1), Use(inner=True)] = 6
     """Most attempts of a request; rate limits are waited out for two minutes at least."""
 
+    @classmethod
+    def in_engine(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return settings in which the engine of chat models is their provider, so that a manifest has it.
+
+        Args:
+            values: settings by name, with the engine among them; any other engine stays.
+
+        Raises:
+            UsageError: another provider is named as well.
+        """
+        if values.get("engine") != cls.engine:
+            return dict(values)
+        if values.get("provider", cls.engine) != cls.engine:
+            raise UsageError("-M engine=vllm runs the chat model here. Drop -M provider.")
+        others = {name: value for name, value in values.items() if name != "engine"}
+        return {**others, "provider": cls.engine}
+
     @property
     def log_odds(self) -> bool:
         """True where options are scored by their probabilities."""
@@ -107,10 +127,15 @@ class ChatOptions(Options):
 
     @property
     def local(self) -> bool:
-        """True where the model runs on this machine, with transformers."""
-        if self.provider == LOCAL:
+        """True where the model runs on this machine, with transformers or vLLM."""
+        if self.provider == LOCAL or self.by_vllm:
             return True
         return self.base_url is None and self.model is not None and Path(self.model).is_dir()
+
+    @property
+    def by_vllm(self) -> bool:
+        """True where the model runs on this machine, with vLLM."""
+        return self.provider == self.engine
 
     @property
     def host(self) -> str:
@@ -187,7 +212,9 @@ class ChatOptions(Options):
             self._refuse_unread(
                 f"{self.model} runs on this machine", "base_url", "max_requests", *prices
             )
-        if self.local and self.provider != LOCAL:
+        if self.by_vllm:
+            self._refuse_unread("vLLM takes the memory of the GPUs for one model", "judge")
+        if self.local and self.provider not in (LOCAL, self.engine):
             self._refuse_unread(f"{self.model} is a folder of this machine", "provider")
         if self.base_url and not self.local:
             self._refuse_unread("The service is named with --base-url", "provider")
@@ -251,7 +278,7 @@ def settings(options: ChatOptions) -> dict[str, Any]:
     """
     if options.log_odds:
         names = ["scoring"]
-        if not options.local:
+        if not options.local or options.by_vllm:
             names.append("top_logprobs")
     else:
         names = ["temperature", "seed", "trials", "max_tokens"]

@@ -1,6 +1,6 @@
 """Chat models that run here: a causal model of transformers and its chat template."""
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Self
 
@@ -9,8 +9,8 @@ from transformers import AutoModelForCausalLM, GenerationConfig
 
 from swapbias.errors import UsageError
 from swapbias.models.base import LoadOptions
-from swapbias.models.chat import answer_log, answering
-from swapbias.models.chat.answering import AnsweringScorer, Groups
+from swapbias.models.chat import answer_log
+from swapbias.models.chat.answering import Groups
 from swapbias.models.chat.chat_options import ChatOptions, settings
 from swapbias.models.chat.log_odds import (
     OptionLogProbs,
@@ -20,7 +20,7 @@ from swapbias.models.chat.log_odds import (
     names_of,
     option_of,
 )
-from swapbias.models.chat.template import ChatTemplate, opens_reasoning
+from swapbias.models.chat.templated import TemplatedScorer
 from swapbias.models.engine import generation, layer_choice
 from swapbias.models.engine.fastest_layers import with_fastest_layers
 from swapbias.models.engine.loglikelihood import log_probs_within
@@ -29,15 +29,13 @@ from swapbias.models.loading import load_model
 from swapbias.models.model_names import read_name
 from swapbias.models.progress import Progress, silent
 from swapbias.models.tokens import refuse_unknown_tokens
-from swapbias.studies import Prompt, chats
+from swapbias.studies import Prompt
 
 # Prompts whose options are read together: each way to write an option is a text of its own.
 _CHUNK = 64
-_TAG = "<think>"  # some templates end a prompt with it
-_TAG_TOKENS = 12
 
 
-class LocalChatScorer(AnsweringScorer):
+class LocalChatScorer(TemplatedScorer):
     """An ``AnsweringScorer`` of a model that runs here.
 
     Sampled from the plain softmax at the temperature, without top-k, top-p or repetition penalty; temperature 0 gives
@@ -68,18 +66,11 @@ class LocalChatScorer(AnsweringScorer):
         Raises:
             UsageError: the tokenizer has no chat template.
         """
-        super().__init__(model_id, options)
-        if not tokenizer.chat_template:
-            raise UsageError(
-                f"{model_id} has no chat template: it continues texts and answers no questions. "
-                "Name a chat model, or audit it as a causal model, without --chat."
-            )
+        super().__init__(tokenizer, model_id=model_id, options=options)
         self.model, layers = with_fastest_layers(model.eval(), model_id)
-        self.tokenizer = tokenizer
         self.batch_size = batch_size
         # Tokens that answer for each option, by the options' texts and whether they have letters.
         self._known_forms: dict[tuple[tuple[str, ...], bool], list[list[list[int]]]] = {}
-        self.template = ChatTemplate(tokenizer, model_id)
         self.limit = length_limit(tokenizer, model)
         if self.options.log_odds:
             self.chunk_rows = _CHUNK
@@ -116,27 +107,6 @@ class LocalChatScorer(AnsweringScorer):
             options=options,
             batch_size=load.batch_size,
         )
-
-    def inputs(self, prompts: Sequence[Prompt]) -> Sequence[Hashable]:
-        """Return the tokens of each prompt in the model's chat template.
-
-        Args:
-            prompts: rows to score.
-
-        Returns:
-            Token ids, one tuple per prompt.
-        """
-        return [tuple(self._encode(prompt.text)) for prompt in prompts]
-
-    def _answer_keys(self, prompts: Sequence[Prompt]) -> list[str]:
-        adapter = self.identity.get("adapter") or {}
-        parts = ["local", self.model_id]
-        for pin in (self.identity, adapter):
-            parts += [str(pin.get("sha256", "")), str(pin.get("revision", ""))]
-        model = " ".join(parts).rstrip()
-        return [
-            answering.answer_key(prompt, model=model, options=self.options) for prompt in prompts
-        ]
 
     def _request_answers(self, missing: Groups, report: Progress, expected: int) -> None:
         most = self.options.max_tokens
@@ -274,20 +244,12 @@ class LocalChatScorer(AnsweringScorer):
             list(self.tokenizer(case, add_special_tokens=False)["input_ids"]) for case in spaced
         ]
 
-    def _encode(self, text: str) -> list[int]:
-        """Return the tokens of a prompt's turns in the model's chat template."""
-        messages = chats.turns(text)
-        return self.template.ids(messages, answers_at_once=self.options.log_odds)
-
     def _decode_answer(self, tokens: Sequence[int], prompt_ids: Sequence[int]) -> tuple[str, str]:
         """Return the text of an answer and why it ended; a reasoning that the chat template has begun is marked."""
         has_end = bool(tokens) and tokens[-1] in self.ends
         text = self.tokenizer.decode(tokens[:-1] if has_end else tokens, skip_special_tokens=True)
-        if opens_reasoning(self.tokenizer.decode(prompt_ids[-_TAG_TOKENS:])):
-            text = f"{_TAG}{text}"
-        # Half of a surrogate pair cannot be written down.
-        text = text.encode(errors="replace").decode()
-        return text, "stop" if has_end else answer_log.CUT_OFF
+        ending = "stop" if has_end else answer_log.CUT_OFF
+        return self._mark_reasoning(text, prompt_ids), ending
 
 
 def _ends_of_answers(model: Any, tokenizer: Any) -> list[int]:

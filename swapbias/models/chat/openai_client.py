@@ -9,9 +9,9 @@ from swapbias.models.chat import answering
 from swapbias.models.chat.answer_log import Answer
 from swapbias.models.chat.answering import AnsweringScorer, Groups, by_shared_beginnings
 from swapbias.models.chat.chat_options import ChatOptions, api_key, settings
-from swapbias.models.chat.log_odds import OptionLogProbs, overfull, shown_log_probs
+from swapbias.models.chat.log_odds import overfull
 from swapbias.models.chat.request_pass import RequestPass
-from swapbias.models.progress import Progress, silent
+from swapbias.models.progress import Progress
 from swapbias.studies import Prompt
 
 
@@ -65,24 +65,6 @@ class ChatScorer(AnsweringScorer):
         if cost_of_each * total > options.max_cost:
             return f"--max-cost allows {options.max_cost:,.2f}"
         return ""
-
-    def option_log_probs(
-        self, prompts: Sequence[Prompt], on_progress: Progress = silent
-    ) -> list[OptionLogProbs | None]:
-        """Return log-probabilities of options by the likeliest first tokens of an answer.
-
-        Args:
-            prompts: prompts with candidates.
-            on_progress: called with the number of further prompts that are done.
-
-        Returns:
-            Natural logarithms; None where the service shows no tokens, or no log-probabilities.
-        """
-        answers = [self.log[key] for key in self._ensure_answers(prompts, on_progress)]
-        return [
-            shown_log_probs(prompt, answer.logprobs) if answer.logprobs else None
-            for prompt, answer in zip(prompts, answers, strict=True)
-        ]
 
     def why_useless(self, expected: int) -> str:
         """Say why the first answers are useless, so that further ones would be too.
