@@ -87,8 +87,7 @@ def load_model(
     device = pick_device(options.device)
     model, options = split_adapter(model, options)
     located, config = locate_config(model, options)
-    width = getattr(config.get_text_config(), "hidden_size", _USUAL_WIDTH)
-    dtype = chosen_dtype(options, width, layer_choice.pinned_dtype(model_name(model)))
+    dtype = dtype_of(model, config, options)
     weights = {"dtype": getattr(torch, dtype)} | _weight_settings(options)
     if labels:
         config.id2label = dict(enumerate(labels))
@@ -124,6 +123,18 @@ def load_model(
         if value := getattr(options, name):
             pin[name] = value
     return loaded, tokenizer, pin
+
+
+def dtype_of(model: str, config: Any, options: LoadOptions) -> str:
+    """Return the type that the weights of a model are read in.
+
+    Args:
+        model: a folder, or a Hub id with or without a revision.
+        config: its config.
+        options: name the type, or ``auto``.
+    """
+    width = getattr(config.get_text_config(), "hidden_size", _USUAL_WIDTH)
+    return chosen_dtype(options, width, layer_choice.pinned_dtype(model_name(model)))
 
 
 def _read_files(

@@ -12,8 +12,9 @@ from swapbias.models.chat import answer_log
 from swapbias.models.chat.answering import Groups, by_shared_beginnings
 from swapbias.models.chat.chat_options import ChatOptions, settings
 from swapbias.models.chat.templated import TemplatedScorer
-from swapbias.models.devices import chosen_dtype, pick_device
+from swapbias.models.devices import pick_device
 from swapbias.models.formats import refuse_without_weights
+from swapbias.models.loading import dtype_of
 from swapbias.models.model_config import architectures, locate_config, source_settings
 from swapbias.models.model_names import read_name
 from swapbias.models.model_pins import files_pin
@@ -91,7 +92,7 @@ class VllmScorer(TemplatedScorer):
         located, config = locate_config(model, load)
         refuse_without_weights(model, Path(model))
         name, source = source_settings(located, load)
-        dtype = chosen_dtype(load)
+        dtype = dtype_of(model, config, load)
         try:
             tokenizer = AutoTokenizer.from_pretrained(name, **source)
             llm = vllm.LLM(
