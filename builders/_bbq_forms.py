@@ -22,6 +22,9 @@ BIASED = ("biased",)
 LETTERED = ("first_option", "second_option", "third_option")
 LISTED = ("options",)
 _FIELDS = ("template", "polarity", "condition", "category", "context", "question", "right")
+_TABLES = (
+    "field_names.csv", "field_values.csv", "label_groups.csv", "unknown.csv", "languages.csv", "datasets.csv",
+)  # fmt: skip
 _TSV = ".tsv"
 _ANY_FILE = "*.jsonl"  # says nothing about the language
 
@@ -84,6 +87,10 @@ class Tables:
         """
         beside = self.folder / name
         return read_table(beside if beside.is_file() else FOLDER / name, columns, optional=optional)
+
+    def beside(self) -> list[Path]:
+        """List the tables beside the data that are read instead of the corpus' own."""
+        return [path for name in _TABLES if (path := self.folder / name).is_file()]
 
     def forms(self) -> dict[str, Form]:
         """Read how each data set calls its fields.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from swapbias.errors import UsageError, listed, quoted
+from swapbias.files import file_sha256
 from swapbias.studies import corpus_dir, read_table, tables
 
 NAME = "gest"
@@ -46,6 +47,17 @@ def language_templates(path: Path) -> list[dict[str, str]]:
     own = path.with_name(TEMPLATES)
     table = own if own.is_file() else corpus_dir(NAME) / TEMPLATES
     return [row for row in read_table(table, _TEMPLATE) if row["file"] == path.stem]
+
+
+def content_key(path: Path) -> str:
+    """Return a sha256 of the files of the user's that the rows of a language are made of.
+
+    Args:
+        path: the table of the language.
+    """
+    own = path.with_name(TEMPLATES)
+    files = [path, own] if own.is_file() else [path]
+    return tables.fingerprint({"file": file.name, "sha256": file_sha256(file)} for file in files)
 
 
 def bare(sentence: str) -> str:

@@ -21,6 +21,7 @@ from swapbias.builders._bbq_lines import (
     read_lines,
     with_both,
 )
+from swapbias.builders._bbq_metadata import metadata_file
 from swapbias.builders._bbq_mirrors import first_named, mirror_keys, pieces
 from swapbias.builders._bbq_released import DATA, released
 from swapbias.files import file_sha256
@@ -266,6 +267,13 @@ def _rows_of_upstream() -> dict[str, Callable[[], Iterator[Row]]]:
     return rows
 
 
+def _content_key(path: Path, how: Tables) -> str:
+    """Return a sha256 of the files of the user's that the rows of a file are made of."""
+    metadata = metadata_file(how.folder)
+    files = [path, *how.beside(), *([metadata] if metadata else [])]
+    return tables.fingerprint({"file": file.name, "sha256": file_sha256(file)} for file in files)
+
+
 def _local(folder: Path) -> tuple[Config, ...]:
     """Make the configs of a user's files of the authors' form, or of another one, which nothing pins.
 
@@ -289,7 +297,7 @@ def _local(folder: Path) -> tuple[Config, ...]:
                     name=_config_name(stem, table),
                     description=f"{path.name}, a file of the user's that nothing pins: {table}",
                     rows=partial(_prompts, partial(asked_lines, path, how=how), table),
-                    content_key=partial(file_sha256, path),
+                    content_key=partial(_content_key, path, how),
                 )
             )
     return tuple(configs)

@@ -15,12 +15,12 @@ from swapbias.builders._gest_translations import (
     Translation,
     bare,
     config_name,
+    content_key,
     language_files,
     language_templates,
     read_translations,
 )
 from swapbias.errors import UsageError
-from swapbias.files import file_sha256
 from swapbias.hub import builder_on_use
 from swapbias.studies import tables
 
@@ -215,7 +215,7 @@ def _language_config(
         name=config_name(path, table),
         description=f"{path.name}, a table of the user's that nothing pins: {table}",
         rows=partial(rows_of, path),
-        content_key=partial(file_sha256, path),
+        content_key=partial(content_key, path),
         upstream=(),
     )
 

@@ -13,7 +13,7 @@ from swapbias.builders._bbq_lines import check_stereotypes, read_lines
 from swapbias.builders.bbq import asked_lines
 from swapbias.errors import UsageError
 from swapbias.findings import disaggregate, primary_findings
-from swapbias.studies import config_rows
+from swapbias.studies import config_rows, corpus_dir
 from swapbias.studies.catalogue import local_corpus
 from swapbias.studies.tables import upstream_file
 
@@ -341,6 +341,23 @@ def test_crossed_categories(tmp_path, given):
     for row in negative:
         (counted,) = (one.text for one in row["candidates"] if one.value)
         assert counted == "The Black woman"
+
+
+def test_rows_follow_their_files(tmp_path):
+    """Rows that are stored are made again once a table beside the data, or the authors' own one, changes."""
+    _, path = write_crossed(tmp_path)
+
+    def keys():
+        (config, *_) = local_corpus(NAME, tmp_path).configs
+        return config.content_key()
+
+    before = keys()
+    assert keys() == before
+    path.write_text(path.read_text().replace(",F,", ",M,"))
+    changed = keys()
+    assert changed != before
+    shutil.copy(corpus_dir(NAME) / "languages.csv", tmp_path)
+    assert keys() not in (before, changed)
 
 
 def test_crossed_without_metadata(tmp_path):

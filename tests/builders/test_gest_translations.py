@@ -65,8 +65,9 @@ def test_templates_of_three_languages(tmp_path, language):
 def test_other_languages(tmp_path):
     """A language without templates has its pairs alone; templates beside its table are read."""
     write_table(tmp_path, [PAIR, NEUTRAL], "Czech")
-    configs = local_corpus(NAME, tmp_path).configs
-    assert [config.name for config in configs] == ["czech_pairs"]
+    (pairs,) = local_corpus(NAME, tmp_path).configs
+    assert pairs.name == "czech_pairs"
+    before = pairs.content_key()
     (tmp_path / "language_templates.csv").write_text(
         'file,template,text,male,female,source\nCzech,řekl,"""[sentence]"", [word]",řekl,řekla,own\n',
         encoding="utf-8",
@@ -75,6 +76,7 @@ def test_other_languages(tmp_path):
         '"Pagué el café de todos", řekl',
         '"Pagué el café de todos", řekla',
     ]
+    assert pairs.content_key() != before  # stored rows are made again
 
 
 @pytest.mark.parametrize(
