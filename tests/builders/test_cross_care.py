@@ -125,7 +125,7 @@ def answers(scores):
 
 @pytest.mark.parametrize("language", ["en", "zh", "fr"])
 def test_planted_tie(rows, language):
-    """A tie of .5 to one of six is found at its size in any language, others lie .1 below: no gap of words' lengths."""
+    """A tie of .5 to one of six is found at its size in any language, others lie .1 below: no gap of word lengths."""
     scored_rows = rows if language == "en" else rows_of(language, "control", "race")
     found = answers(scored(scored_rows, tie=0.5))
     planted = found["race", "black"].estimate
