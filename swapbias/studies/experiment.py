@@ -420,7 +420,7 @@ class Study(Source):
         return list(dict.fromkeys(limits))
 
 
-Kind = Literal["masked", "classifier", "causal", "chat"]  # of models that read prompts
+Kind = Literal["masked", "classifier", "causal", "chat", "tagger"]  # of models that read prompts
 OwnReading = Literal["", "text", "person", "options", "ranking"]
 
 

@@ -1,10 +1,12 @@
 """Models that label words: their labels, whether they find a name by hand, and how they are named and read."""
 
 import math
+import re
 
 import numpy as np
 import pytest
 
+from swapbias import StudyError, audit, open_study
 from swapbias.errors import UsageError
 from swapbias.models import LoadOptions, load_scorer, model_kind
 from swapbias.models.person_labels import person_labels, split_labels
@@ -181,3 +183,69 @@ def test_pipeline_in_memory(tagger_folder):
     tagger = load_scorer(pipeline("token-classification", model=str(tagger_folder)))
     assert tagger.kind == "tagger"
     assert tagger.score([asks("the results of Ann.", "Ann")])[0].score == 1
+
+
+NOTES = {
+    "study.toml": 'name = "our_notes"\ntitle = "Our notes"\nkind = ["tagger"]\n[compares]\nreference = "b"\n',
+    "templates.csv": "template\n" + "".join(f"{word} [name] called and [name] left.\n" for word in "abcdefgh"),
+    "slots.csv": "pair,group,name\n" + "".join(
+        f"{pair},{group},{name}{pair}\n" for pair in "stuvwxyz" for group, name in (("a", "Ann"), ("b", "Bo"))
+    ),
+}  # fmt: skip
+
+
+def written(folder, **changed):
+    folder.mkdir()
+    for name, text in {**NOTES, **changed}.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+def test_names_in_own_notes(tmp_path):
+    """Own notes are asked for the names of their slots: a tagger that misses those of a group has that gap."""
+    folder = written(tmp_path / "our_notes")
+
+    def tag(texts):
+        names = re.compile(r"\bBo\w|\bAnn[s-v]")  # half of the names of the one group
+        return [[(*match.span(), "PER") for match in names.finditer(text)] for text in texts]
+
+    outcome = audit(tag, studies=[folder], kind="tagger", wordings=False, progress=False)
+    scores = outcome.items("our_notes").groupby("group")["score"].mean()
+    assert scores.to_dict() == {"a": 0.5, "b": 1.0}
+    (gap,) = (one for one in outcome.found if one.primary)
+    assert gap.estimate.value == -0.5
+    assert gap.unit == "share of names found"
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        (
+            {"templates.csv": "template\n[who] left.\n", "slots.csv": "pair,group,who\n1,a,Ann\n1,b,Bo\n"},
+            "nothing says which name to find",
+        ),
+        ({"templates.csv": "template\nx[name] left.\n"}, "does not stand in the text"),
+    ],
+    ids=["no name", "part of a word"],
+)  # fmt: skip
+def test_own_notes_without_names(changed, sentence, tmp_path):
+    """Notes that do not say which name to find are refused with their line."""
+    folder = written(tmp_path / "our_notes", **changed)
+    with pytest.raises(StudyError, match=sentence):
+        open_study(folder)
+
+
+def test_credentialed_notes_with_names(tmp_path, capsys):
+    """Own notes that say they are credentialed are refused before anything is read, and nothing of them is shown."""
+    rows = "text,group,pair,name,credentialed\nAnn hid it.,a,1,Ann,True\nBo hid it.,b,1,Bo,True\n"
+    folder = tmp_path / "our_notes"
+    folder.mkdir()
+    (folder / "study.toml").write_text(NOTES["study.toml"])
+    (folder / "prompts.csv").write_text(rows)
+    seen = []
+    with pytest.raises(UsageError, match="may contain credentialed clinical notes") as refusal:
+        audit(seen.append, studies=[folder], kind="tagger", out=tmp_path / "run")
+    shown = capsys.readouterr()
+    assert "hid" not in f"{refusal.value}{shown.out}{shown.err}"
+    assert not seen
+    assert not (tmp_path / "run").exists()

@@ -20,7 +20,7 @@ _NAMES_OF_RANKINGS = {"names": "sets of names", "condition": "jobs", "pair_id": 
 # columns that are random whatever the number of levels: claims are about others too
 _SAMPLED = ("template", "words")
 # columns that are none of a prompt's own
-_BESIDE = {"counted", "wording", "where", "unit", "masked", *FILLS}
+_BESIDE = {"counted", "wording", "where", "unit", "masked", "inserted", *FILLS}
 _NO_FACTORS = {"pair_id", "prompt_id", "text", "group", "candidates", *_BESIDE}
 # values of a column that findings are broken down by, unless it is declared as one
 _LARGEST_SLICED = 100

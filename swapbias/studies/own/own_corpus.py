@@ -34,6 +34,7 @@ _CONFIGS = {
     "masks": ("masked",),
     "questions": ("chat",),
     "texts": ("classifier", "causal"),
+    "names": ("tagger",),
 }
 _KINDS_BY_DEFAULT = ("masked", "classifier", "causal")
 _MOST_FAULTS = 20  # that an error names
@@ -65,6 +66,11 @@ _KINDS = {
         "log-probability",
         "texts of {group} are more likely than the same ones of {reference}",
         "A text of more or rarer words is less likely whatever it says: swapped words must be alike in both.",
+    ),
+    "tagger": _KindWords(
+        "share of names found",
+        "names of {group} are found more often than those of {reference}",
+        "A model that finds no name shows no gap either: see the shares of names found.",
     ),
     "chat": _KindWords(
         "share of answers",
@@ -136,6 +142,8 @@ def make_corpus(parsed: Parsed, origin: str = "") -> Corpus:
         rows = chosen.assign(experiment=readers[0])
         if name == "questions" and not is_ranking:
             rows["candidates"] = [declared.reads.answers] * len(rows)
+        elif name == "names":
+            rows["candidates"] = [(Candidate(inserted, 1.0),) for inserted in rows["inserted"]]
         of_name = _configs(name, rows, fills)
         configs += of_name
         config_names = [config.name for config in of_name]
@@ -345,6 +353,8 @@ def _score_columns(declared: OwnStudy, kind: str) -> tuple[str, ...]:
         return ("score", "unanswered", "refused")
     if kind == "masked":
         return ("score", "log_odds", "matched_mass")
+    if kind == "tagger":
+        return ("score", "covered")
     if kind != "chat":
         return ("score",)
     if declared.reading == "options":

@@ -45,6 +45,7 @@ def find_faults(parsed: Parsed) -> list[str]:
         if is_whole:
             sentences += _pair_faults(parsed)
         sentences += _column_faults(parsed)
+        sentences += _name_faults(parsed)
     sentences += shared_names(parsed)
     if is_whole and not sentences:
         sentences += shared_fills(parsed)
@@ -248,6 +249,28 @@ def _swap_faults(units: pd.DataFrame, compared: pd.DataFrame) -> Iterator[str]:
         "{pair} has the same text in every group: nothing is swapped, "
         "for the words of {words} alone are counted there. Change one.",
     )
+
+
+# --- names ----------------------------------------------------------------------------------------------
+
+
+def _name_faults(parsed: Parsed) -> Iterator[str]:
+    """Find prompts of token classifiers that do not say which name to find, or in whose text it does not stand."""
+    if "tagger" not in parsed.declared.kind:
+        return
+    prompts = parsed.prompts[~parsed.prompts["masked"].astype(bool)]
+    unnamed = prompts[prompts["inserted"] == ""]
+    if len(unnamed):
+        yield (
+            f"{unnamed['where'].iloc[0]}: kind names tagger, and nothing says which name to find. "
+            f"Add a slot [name], or a column name to {PROMPTS}."
+        )
+        return
+    for where, name, text in zip(
+        prompts["where"], prompts["inserted"], prompts["text"], strict=True
+    ):
+        if not re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text):
+            yield f"{where}: the name {quote_name(name)} does not stand in the text. Correct one of them."
 
 
 # --- columns --------------------------------------------------------------------------------------------

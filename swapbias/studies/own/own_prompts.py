@@ -39,6 +39,7 @@ from swapbias.studies.ranking import (
 MOST_PROMPTS = 1_000_000  # of a study
 _COLUMNS = (
     "pair_id", "group", "text", "construct", "condition", "label", "template", "counted", "wording", "where",
+    "inserted",
 )  # fmt: skip
 Tables = Mapping[str, pd.DataFrame]  # by the names of their files
 
@@ -68,7 +69,7 @@ class Parsed:
     prompts: pd.DataFrame
     """A row for each prompt, none where files cannot be read. ``where`` is file and line, ``counted`` what is counted
     at the mask (words with bars between, or a label of the lexicon), ``unit`` the number of the pair in its wording,
-    ``masked`` whether the text holds a mask."""
+    ``masked`` whether the text holds a mask, ``inserted`` the name in the text, of a slot or a column ``name``."""
 
     @property
     def compared(self) -> tuple[str, ...]:
@@ -198,6 +199,8 @@ def _read_prompts(table: pd.DataFrame, groups: Sequence[str]) -> pd.DataFrame:
     pairs = table["pair"] if "pair" in table else [f"row{line}" for line in table.index]
     prompts = table.rename(columns={"candidates": "counted"}).drop(columns="pair", errors="ignore")
     prompts = prompts.assign(pair_id=pairs, where=[f"{PROMPTS}:{line}" for line in table.index])
+    if "name" in prompts:
+        prompts["inserted"] = prompts["name"]
     if "group" in prompts:
         return prompts
     masked = prompts["text"].str.contains(MASK, regex=False)
@@ -290,6 +293,7 @@ class _Filler:
                     "template": name,
                     "wording": record.get("wording", ""),
                     "where": line,
+                    "inserted": values["name"] if "name" in wanted else "",
                 }
             )
         return prompts
