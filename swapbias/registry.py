@@ -53,6 +53,10 @@ class Registry:
         """Return the names that can be used: the package's own in their order, then those from outside."""
         return (*self.built_in(), *sorted(self._outside.keys() - self._twice.keys()))
 
+    def __contains__(self, name: object) -> bool:
+        """Tell whether a name can be used, without making a list of all."""
+        return name in self.built_in() or (name in self._outside and name not in self._twice)
+
     def outside(self) -> tuple[str, ...]:
         """Return the names that other distributions add, sorted; some may not load."""
         return tuple(sorted(self._outside.keys() - self._twice.keys()))

@@ -78,6 +78,16 @@ def with_primary(findings: Iterable[Finding], experiments: Iterable[Experiment])
     return marked
 
 
+def answers_by_effects(experiment: Experiment) -> bool:
+    """Tell whether effects of factors answer an experiment's question, and no gap between two of its groups.
+
+    Args:
+        experiment: the experiment that may name factors.
+    """
+    compares = experiment.compares
+    return bool(compares.factors) and (len(compares.factors) == 1 or not compares.contrast)
+
+
 def _is_gap_of_cells(finding: Finding, experiment: Experiment) -> bool:
     """Tell whether a finding is a gap of two groups where effects of factors answer the question.
 
@@ -86,8 +96,7 @@ def _is_gap_of_cells(finding: Finding, experiment: Experiment) -> bool:
     factors = experiment.compares.factors
     if finding.measure == "gap_difference":
         return len(factors) == 1 and finding.reference_group != crossed_factors.THE_OTHERS
-    by_effects = bool(factors) and (len(factors) == 1 or not experiment.compares.contrast)
-    return by_effects and finding.measure == experiment.compares.measure
+    return answers_by_effects(experiment) and finding.measure == experiment.compares.measure
 
 
 def _answers_of(experiment: Experiment, candidates: Mapping[int, Finding]) -> list[int]:
@@ -104,11 +113,15 @@ def _answers_of(experiment: Experiment, candidates: Mapping[int, Finding]) -> li
             for index, finding in candidates.items()
             if finding.subset == subset and finding.slice_by == slice_by
         }
-        if measure not in measure_of.values():
+        effects = set[str]()
+        if not experiment.compares.contrast or answers_by_effects(experiment):
+            effects |= set(EFFECTS)
+        answers = {measure}
+        if measure == experiment.compares.measure and answers_by_effects(experiment):
+            answers |= effects
+        if answers.isdisjoint(measure_of.values()):
             continue
-        measures = {measure, SPREAD}
-        if not experiment.compares.contrast or len(experiment.compares.factors) == 1:
-            measures |= set(EFFECTS)
+        measures = {measure, SPREAD, *effects}
         return [index for index, candidate in measure_of.items() if candidate in measures]
     return []
 

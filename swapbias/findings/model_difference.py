@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from swapbias import measures
-from swapbias.findings.analysis import experiment_findings
+from swapbias.findings.analysis import experiment_findings, question_findings
 from swapbias.findings.context import Context
 from swapbias.findings.decision import with_verdicts
 from swapbias.findings.families import corrected_for_rows
@@ -148,14 +148,12 @@ def _difference_findings(
 ) -> list[Finding]:
     """Return the findings of the differences of two models' scores of each prompt; ``brief``: the primary ones."""
     experiment = context.experiment
-    both = rows_of_two(rows[rows["group"] != PLACEBO], rows_of_reference)
+    both = rows_of_two(_without_placebo(rows), _without_placebo(rows_of_reference))
     if not len(both):
         return []
-    compared = _for_differences(experiment, brief=brief)
-    findings = [
-        replace(finding, score="score")
-        for finding in experiment_findings(replace(context, experiment=compared), both)
-    ]
+    compared = replace(context, experiment=_for_differences(experiment, brief=brief))
+    find = question_findings if brief else experiment_findings
+    findings = [replace(finding, score="score") for finding in find(compared, both)]
     differences = []
     effect_sizes = _effect_sizes(experiment, findings)
     for finding in with_primary(findings, [experiment]):
@@ -166,6 +164,12 @@ def _difference_findings(
         difference = _as_model_difference(finding, effect_size, with_contrast=several)
         differences.append(difference)
     return differences
+
+
+def _without_placebo(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows that are no placebo; the rows themselves where none is."""
+    is_measured = (rows["group"] != PLACEBO).to_numpy()
+    return rows if is_measured.all() else rows[is_measured]
 
 
 def _effect_sizes(

@@ -182,12 +182,22 @@ def rows_of_two(rows: pd.DataFrame, rows_of_other: pd.DataFrame) -> pd.DataFrame
         rows: scored rows of one model, a row a prompt.
         rows_of_other: the rows of the other model, whose scores are subtracted.
     """
-    other_scores = rows_of_other[["prompt_id", "score"]]
-    both = rows.merge(other_scores, on="prompt_id", suffixes=("", "_of_other"))
+    both = _joined_by_prompt(rows, rows_of_other)
     change = both["score"] - both[OTHER]
     largest = np.maximum(both["score"].abs(), both[OTHER].abs())
     is_same = change.abs() <= _SAME * largest
     return both.assign(**{CHANGE: change.mask(is_same, 0.0)})
+
+
+def _joined_by_prompt(rows: pd.DataFrame, rows_of_other: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of prompts that two models have both, with ``OTHER``."""
+    prompts = rows["prompt_id"]
+    if prompts.is_unique and prompts.array.equals(rows_of_other["prompt_id"].array):
+        # Most models score the same prompts in one order, and a join of them would take most of the time.
+        scores = rows_of_other["score"].to_numpy()
+        return rows.reset_index(drop=True).assign(**{OTHER: scores})
+    other_scores = rows_of_other[["prompt_id", "score"]]
+    return rows.merge(other_scores, on="prompt_id", suffixes=("", "_of_other"))
 
 
 def readable(rows: pd.DataFrame) -> pd.DataFrame:

@@ -289,13 +289,13 @@ class _Measures(Mapping[str, Measure]):
     """Records of measures by name: of comparisons, also those from outside, and of all others."""
 
     def __getitem__(self, name: str) -> Measure:
-        if name in COMPARISONS.names() and (comparison := comparison_of(name)) is not None:
+        if name in COMPARISONS and (comparison := comparison_of(name)) is not None:
             return comparison.record
         return _BY_NAME[name]
 
     def __contains__(self, name: object) -> bool:
         """Without importing the comparison."""
-        return name in _BY_NAME or name in COMPARISONS.names()
+        return name in _BY_NAME or name in COMPARISONS
 
     def __iter__(self) -> Iterator[str]:
         return iter((*COMPARISONS.names(), *_BY_NAME))

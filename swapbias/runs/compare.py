@@ -306,11 +306,9 @@ def _columns(runs: Sequence[Results]) -> Columns:
     columns = []
     for name, title, (run, model_id) in zip(names, titles, models, strict=True):
         label = name if counts[name] == 1 else title
-        rows = [
-            replace(finding, model_id=label)
-            for finding in run.found
-            if finding.model_id == model_id
-        ]
+        rows = [finding for finding in run.found if finding.model_id == model_id]
+        if label != model_id:
+            rows = [replace(finding, model_id=label) for finding in rows]
         folder = None if run.commit else Path(run.place)
         model = ComparedModel(label, run.public_place, run.manifest, rows, "", title, folder)
         columns.append((model, run, model_id))

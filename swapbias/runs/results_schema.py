@@ -15,6 +15,7 @@ from pydantic import (
     StringConstraints,
     TypeAdapter,
     ValidationError,
+    ValidationInfo,
     create_model,
 )
 
@@ -43,8 +44,13 @@ def _one_line(text: str) -> str:
 
 
 def _known(names: Callable[[], Iterable[str]]) -> AfterValidator:
-    def check(name: str) -> str:
-        if name not in set(names()):
+    """Refuse any other name; the names are read once a file, for which its context holds them."""
+
+    def check(name: str, file: ValidationInfo) -> str:
+        names_read: dict[Any, frozenset[str]] = {} if file.context is None else file.context
+        if names not in names_read:
+            names_read[names] = frozenset(names())
+        if name not in names_read[names]:
             raise ValueError("it is none that this version knows")
         return name
 
@@ -181,7 +187,7 @@ def _validated(model: type[BaseModel], content: bytes, source: str, most: int) -
     if len(content) > most:
         raise ValueError(f"{source}: {len(content)} bytes, expected at most {most}. {_NEXT_STEP}")
     try:
-        return model.model_validate_json(content)
+        return model.model_validate_json(content, context={})
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         if first["type"] == "json_invalid":

@@ -235,3 +235,35 @@ def test_effect_size_of_unpaired_groups():
         for found in differences
         if found.measure == "model_difference"
     )
+
+
+@pytest.mark.parametrize(
+    ("study", "config"),
+    [
+        ("gendered_stigma", "rq1"),
+        ("spanish_occupations", "sentences_es"),
+    ],
+)
+def test_brief_differences(study, config):
+    """Where many models are compared, primary differences are those of few models, and only they."""
+    experiment = next(
+        part for part in load_study(study).experiments if config in part.reads.configs
+    )
+    rows = pd.DataFrame(config_rows(study, config)).assign(experiment=experiment.name)
+    noise = np.random.default_rng(0)
+    models = {
+        name: rows.assign(model_id=name, score=0.5 + noise.normal(0, 0.1, len(rows)))
+        for name in "abcdefg"
+    }
+    few = compare({study: {name: models[name] for name in "ab"}}, reference="a")
+    many = compare({study: models}, reference="a")
+    expected = {(finding.subset, finding.measure): finding.estimate for finding in primary_in(few)}
+    found = {
+        (finding.subset, finding.measure): finding.estimate
+        for finding in many
+        if finding.contrast == "b - a"
+    }
+    assert found.keys() == expected.keys()
+    for key, estimate in found.items():
+        assert estimate.value == expected[key].value
+        assert estimate.effect_size == pytest.approx(expected[key].effect_size, nan_ok=True)

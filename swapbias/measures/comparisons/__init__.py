@@ -45,7 +45,7 @@ def is_comparison(measure: str) -> bool:
     Args:
         measure: its name.
     """
-    return measure in COMPARISONS.names()
+    return measure in COMPARISONS
 
 
 def comparison_of(measure: str) -> "Comparison | None":
