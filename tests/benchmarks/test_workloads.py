@@ -3,9 +3,10 @@ error."""
 
 import pytest
 
-from benchmarks import causal, filling, gpu
+from benchmarks import causal, filling, gpu, layers
 from benchmarks.frame import measure
 from benchmarks.made_models import _made, gpt2, prompts, tokenizer
+from swapbias.models.engine import fastest_layers
 
 
 @pytest.fixture(scope="module")
@@ -69,3 +70,23 @@ def test_gpu_rate(small):
         10 * float(rows[0][3]) < float(rows[2][3]) < 1e-4
     )  # float32 is the pipeline's, bfloat16 is not
     assert all(float(row[6].rstrip("%")) >= 0 for row in rows)
+
+
+def test_ways_of_layers(monkeypatch):
+    """Three ways are timed in turns, the numbers of oneDNN must be torch's, and the trial is put back."""
+    real = fastest_layers.speed_of_onednn
+    read = []
+    for way in layers.WAYS:
+        layers._read_by(way, lambda: read.append(fastest_layers.speed_of_onednn(8, 8)))
+    assert (read[0], read[2]) == (1.0, 2.0)
+    assert fastest_layers.speed_of_onednn is real
+    ran = []
+    runs = {way: (lambda way=way: ran.append(way)) for way in layers.WAYS}
+    clock = iter([0.0, 9.0] * 3 + [0, 6, 0, 3, 0, 4] + [0, 8, 0, 2, 0, 16])
+    monkeypatch.setattr(layers.time, "process_time", lambda: next(clock))
+    row = layers._row("work", runs, False, 2e-7, 2)
+    assert ran == [*layers.WAYS] * 3
+    assert row == ("work", "6e+03", "2e+03", "4e+03", "2.00", "0.50", "torch", "2e-07")
+    assert len(row) == len(layers.SERIES.columns)
+    with pytest.raises(ValueError, match="oneDNN is off by"):
+        layers._row("work", runs, False, 1e-3, 1)
