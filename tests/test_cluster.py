@@ -1,5 +1,6 @@
 """Workers: refusals without ray; with it a cluster of two nodes, whose results are those of one process."""
 
+import ast
 import os
 import re
 import signal
@@ -250,6 +251,42 @@ def test_masked_audit_by_workers(cluster, tmp_path, monkeypatch):
     assert len(shown) > 1
     assert sum(shown) == pytest.approx(1)
     assert not list(there.folder.rglob(".*"))
+
+
+@needs_ray
+def test_ray_data(cluster, tmp_path):
+    """Prompts that workers of Ray Data score on two nodes have the gaps of an audit on one machine."""
+    model = tiny.save("bert", tmp_path / "model")
+    printed = python(
+        tmp_path,
+        *(ROOT / "examples" / "ray_data.py", model, "--study", "gendered_stigma:rq1"),
+        *("--address", cluster.address, "--workers", "2", "--rows", "200"),
+    )
+    assert printed.returncode == 0, printed.stderr
+    here = audit(str(model), "gendered_stigma:rq1", wordings=False, progress=False)
+    count, *lines = printed.stdout.splitlines()
+    assert count == "1,122 prompts, 1,122 with a score"
+    gaps = here.primary[["contrast", "value", "ci_low", "ci_high"]].to_numpy().tolist()
+    assert len(lines) == len(gaps) > 0
+    for line, (contrast, *expected) in zip(lines, gaps, strict=True):
+        assert line.startswith(f"{contrast} ")
+        numbers = [float(number) for number in re.findall(r"[+-]\d\.\d{4}", line)]
+        assert numbers == pytest.approx(expected, abs=1e-3)
+
+
+@needs_ray
+def test_config_of_ray_data_llm():
+    """Ray Data LLM knows the settings of the page on clusters, without vLLM."""
+    llm = pytest.importorskip("ray.data.llm")
+    page = (ROOT / "docs" / "cluster.md").read_text()
+    (code,) = re.findall(r"```py\n(.*?)```", page, re.DOTALL)
+    (statement,) = [
+        node for node in ast.parse(code).body if ast.unparse(node).startswith("config =")
+    ]
+    names = {"vLLMEngineProcessorConfig": llm.vLLMEngineProcessorConfig}
+    exec(compile(ast.Module([statement], []), "page", "exec"), names)
+    assert names["config"].engine_kwargs["enable_prefix_caching"] is True
+    assert callable(llm.build_processor)
 
 
 class StoppedError(Exception):

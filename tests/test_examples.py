@@ -38,10 +38,12 @@ def gaps_of(line):
 
 
 def test_all_examples_are_tested():
-    """The table of the folder names each script, and this file runs each."""
+    """The table of the folder names each script; this file runs each, and test_cluster that for Ray."""
     scripts = {path.name for path in EXAMPLES.glob("*.py")}
     named = set(re.findall(r"\[(\w+\.py)\]", (EXAMPLES / "README.md").read_text()))
-    assert scripts == named == {"lora_finetune.py", "nightly_gate.py", "own_notes.py"}
+    assert (
+        scripts == named == {"lora_finetune.py", "nightly_gate.py", "own_notes.py", "ray_data.py"}
+    )
 
 
 def test_lora_finetune(tmp_path):
