@@ -179,7 +179,7 @@ class VllmScorer(TemplatedScorer):
         """Return the likeliest first tokens with their natural logs; none where none were asked for."""
         if not logprobs:
             return ()
-        logs = [(token_id, float(shown.logprob)) for token_id, shown in logprobs[0].items()]
+        logs = [(token_id, float(token.logprob)) for token_id, token in logprobs[0].items()]
         return tuple(
             (self.tokenizer.decode([token_id]), log) for token_id, log in logs if math.isfinite(log)
         )
