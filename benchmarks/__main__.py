@@ -143,6 +143,8 @@ def _fresh(workload: frame.Workload, options: argparse.Namespace) -> table.Resul
 def _workload(workload: frame.Workload, options: argparse.Namespace) -> table.Result:
     prepared = workload.prepare(options.scale)
     clock = time.process_time if options.processor else time.perf_counter
+    if options.processor:
+        measuring.count_processor_time()
     measured = frame.measure(
         prepared, repeat=options.repeat, clock=clock, foreign=measuring.watch_others
     )

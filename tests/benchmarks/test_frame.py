@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks import frame, pages, table
+from benchmarks import frame, measuring, pages, table
 from benchmarks.frame import Prepared, Side, Workload, measure
 from tests.conftest import ROOT
 
@@ -306,3 +306,13 @@ def test_rates_of_own_prompts():
     ):
         written = " ".join((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8").split())
         assert sentence in written
+
+
+def test_rates_by_the_clock_of_the_sides(monkeypatch):
+    """Where sides are timed by the processor's seconds, so are the rates that limit them."""
+    monkeypatch.setattr(measuring, "_clock", measuring._clock)
+    ticks = iter(range(100))
+    monkeypatch.setattr(measuring.time, "process_time", lambda: float(next(ticks)))
+    measuring.count_processor_time()
+    assert measuring.gemm_rate([(2, 3, 5)], tries=1) == 2 * 2 * 3 * 5  # one second a try
+    assert measuring.memcpy_rate(1_000, tries=2) == 1_000
