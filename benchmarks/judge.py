@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import product
+from typing import ClassVar
 
 import pandas as pd
 
@@ -36,6 +37,7 @@ class _Blind(Scorer):
     model_id = "blind"
     kind = "chat"
     unit = "share of answers"
+    log: ClassVar[list[str]] = ["an answer"]
 
     def __init__(self, seed: int, different: int) -> None:
         self.rng = random.Random(seed)
@@ -68,7 +70,7 @@ def _audit(config: str, different: int, seed: int) -> list[tuple[str, float, flo
     rows = [row for row in config_rows(STUDY, config) if row["condition"] == "depression"]
     blind = _Blind(seed, different)
     scorer = JudgedScorer(
-        blind, _Blind(seed, seed), experiment.reads.rubric, lambda title, total: lambda done: None
+        blind, {"blind": _Blind(seed, seed)}, experiment.reads.rubric, lambda title, total: lambda done: None
     )
     found = disaggregate(pd.DataFrame(score_rows(rows, scorer)), STUDY, robustness=False)
     return [

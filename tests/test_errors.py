@@ -56,7 +56,7 @@ def test_no_option_is_left_in_python():
         ("-M scoring=sampled needs none", "scoring='sampled' needs none"),
         ("-M max-tokens=200.", "max_tokens=200."),
         ("add --study care_notes.", "add studies care_notes."),
-        ("-M judge=MODEL.", "judge=MODEL."),
+        ("-M scorer=MODEL.", "scorer=MODEL."),
         ("-M own-store=true, else", "own_store=True, else"),
         (
             "continue with swapbias audit --resume a/b-c.d.",

@@ -124,7 +124,7 @@ KEYS = [
     (("embeddings=a.kv",), "Unknown setting 'embeddings'. Did you mean embedding?"),
     (("limit=3",), "limit has an option of its own. Write --limit."),
     (("wordings=false",), "wordings has an option of its own. Write --wordings."),
-    (("judge",), "-M judge has no value. Write -M judge=VALUE."),
+    (("scorer",), "-M scorer has no value. Write -M scorer=VALUE."),
     (("timeout=1", "timeout=2"), "-M timeout is given twice. Drop one of them."),
     (
         ("temprature=1", "explain=-1"),
@@ -490,7 +490,7 @@ def test_paths_and_lists(tmp_path):
         None, (), {"embedding": [place], "judge": place, "chat": place, "adapter": place}
     )
     assert settings.of(NoteOptions).embeddings == (str(place),)
-    assert {settings.of(ChatOptions).judge, settings.load.adapter} == {str(place)}
+    assert {*settings.of(ChatOptions).judge, settings.load.adapter} == {str(place)}
     assert settings_of(None, (), {"embedding": place}).of(NoteOptions).embeddings == (str(place),)
     assert settings_of(None, (), {"own_address": ["http://a"]}).of(ChatOptions).own_address == (
         "http://a",

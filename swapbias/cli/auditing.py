@@ -129,7 +129,7 @@ ui.add_flags(
     {
         _ASK: ("study", "prompts", "reference", "limit", "margin", "wordings"),
         _MODEL: ("kind", "model_settings", "device", "dtype", "batch_size"),
-        _CHAT: ("chat", "base_url", "trials", "max_cost"),
+        _CHAT: ("chat", "base_url", "trials", "max_cost", "judge"),
         _RUN: ("folder", "resume", "dry_run", "like", "no_cache", "seed", "trust", "verbose"),
     },
 )

@@ -13,7 +13,7 @@ _RANGES = (
     (r"x>=(\S+?)(?=[];])", r"at least \1"),
     (r"x<=(\S+?)(?=[];])", r"at most \1"),
 )
-_VALUES = {"chat": "MODEL", "encoder": "MODEL", "reference": "GROUP"}
+_VALUES = {"chat": "MODEL", "encoder": "MODEL", "judge": "MODEL", "reference": "GROUP"}
 _NUMBERS = re.compile(r"\b(int|float)")
 
 

@@ -131,11 +131,12 @@ def _kind_sentences(
 ) -> Iterator[str]:
     """Yield sentences on the plan of a model of each kind, each below its title; kind None: no model is named."""
     from swapbias.report import planning_text
-    from swapbias.runs import manifest_entries, task_rows
+    from swapbias.runs import judge, manifest_entries, task_rows
 
     plans = []
     for title, (settings, kind) in chosen.items():
         tasks, skipped = runs.plan_tasks(settings, kind=kind)
+        judge.refuse_unread(tasks, settings)
         tasks = task_rows.joined_splits(tasks)
         plans.append(_Plan(title, settings, tasks, skipped, _planned_gaps(tasks, earlier)))
     all_gaps = [gap for planned in plans for gaps in planned.gaps for gap in gaps]

@@ -144,6 +144,10 @@ def flag(setting: Setting, under: str) -> inspect.Parameter:
         a keyword parameter.
     """
     form: Any = setting.plain_type if setting.default is not None else setting.plain_type | None
+    default = setting.default
+    if setting.is_several:
+        form = list[setting.plain_type] | None  # type: ignore[name-defined]
+        default = None
     limits: dict[str, Any] = {"min": setting.least, "max": setting.most}
     names = [f"--{setting.key}"]
     if setting.name == "margin":
@@ -153,7 +157,7 @@ def flag(setting: Setting, under: str) -> inspect.Parameter:
         limits = {}
     typed: Any = Annotated[form, option(setting.help, *names, under=under, **limits)]
     keyword = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(setting.option, keyword, default=setting.default, annotation=typed)
+    return inspect.Parameter(setting.option, keyword, default=default, annotation=typed)
 
 
 def add_flags(command: Callable[..., None], screen: Mapping[str, Sequence[str]]) -> None:
@@ -332,7 +336,11 @@ class WithSettings(Sectioned):
     def _refuse_twice(self, ctx: Any, args: Sequence[str]) -> None:
         """Refuse a setting of one value that has two: the first would count for nothing."""
         _, _, order = self.make_parser(ctx).parse_args(args=list(args))
-        settings = _settings_by_option()
+        settings = {
+            name: setting
+            for name, setting in _settings_by_option().items()
+            if not setting.is_several
+        }
         counts = Counter(parameter.opts[-1] for parameter in order if parameter.name in settings)
         for written, count in counts.items():
             if count > 1:

@@ -21,7 +21,7 @@ from swapbias.findings.gap_findings import (
     omnibus_findings,
 )
 from swapbias.findings.geometric_means import GEOMETRIC, geometric_findings
-from swapbias.findings.judge_findings import judge_findings
+from swapbias.findings.judge_findings import by_judge, judge_findings, judges_of_rows
 from swapbias.findings.marking import (
     add_repeats,
     answers_by_effects,
@@ -222,11 +222,23 @@ def _all_findings(context: Context, rows: pd.DataFrame, answers: pd.DataFrame) -
         scored = experiment
         if score in UNANSWERED_SCORES and (rows[score] == 0).all():
             scored = experiment.changed(shows={"slices": ()})
-        yield from experiment_findings(replace(context, experiment=scored, score=score), rows)
+        of_score = replace(context, experiment=scored, score=score)
+        if score == JUDGED and len(judges_of_rows(rows)) > 1:
+            yield from _panel_findings(of_score, rows)
+        else:
+            yield from experiment_findings(of_score, rows)
     yield from judge_findings(replace(context, score=JUDGED), answers)
     for column in experiment.shows.reported:
         if len(rows) and column in rows:
             yield from _reported_findings(replace(context, score=column), rows)
+
+
+def _panel_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
+    """Yield the findings of several judges, who are a random factor; no paper's statistic has one."""
+    experiment, rows_by_judge = by_judge(context.experiment, rows)
+    for finding in experiment_findings(replace(context, experiment=experiment), rows_by_judge):
+        if not finding.view:
+            yield finding
 
 
 def _reported_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:

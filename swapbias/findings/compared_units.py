@@ -69,7 +69,7 @@ class Units:
             cluster_vars=cluster_vars,
             weights=weights,
             n_unscored=int((~is_scored).sum()),
-            single=context.single(rows),
+            single=context.single(rows[is_scored]),
             fixed=context.fixed(rows),
         )
 

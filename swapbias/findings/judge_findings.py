@@ -1,4 +1,4 @@
-"""Findings about a judge of answers: its agreement with itself, and whether it is blind to the group."""
+"""Findings about judges of answers: how they agree, and whether they are blind to the group."""
 
 import math
 import re
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
+from itertools import combinations
 from operator import attrgetter
 from typing import Any
 
@@ -15,42 +16,184 @@ import pandas as pd
 from swapbias import measures, swapping
 from swapbias.findings.context import Context
 from swapbias.findings.finding import Finding, experiment_of
+from swapbias.findings.scored_rows import JUDGED_BY
 from swapbias.measures import Estimate, is_comparison, kappa
-from swapbias.studies import JUDGED, Rubric, answer_text
+from swapbias.privacy import public_model
+from swapbias.studies import JUDGED, Experiment, Rubric, Slice, answer_text, load_study
 
+JUDGE = "judge model"
+"""Column of rows by judge, and the slice of findings about one of them: the name of the judge."""
+ABOUT_JUDGES = (
+    "agreement",
+    "kappa",
+    "judge_agreement",
+    "judge_kappa",
+    "judge_correlation",
+    "group_leakage",
+)
+"""Measures of findings about judges themselves."""
 GOAL = 0.02
 """The largest distance from chance of the recall of the group, at which a judge counts as blind."""
 # The answers of which the group is predicted once more.
 _ALIKE = "pairs judged alike"
+_DIFFERENT = "different answers"
 # Recalls of one fold after the other vary by 1.1 to 1.3 times what independent ones do.
 _WIDER = 1.3
 
 
-def judge_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
-    """Yield findings about the judge of an experiment's rows; none where nothing was judged.
+def judge_name(model_id: str) -> str:
+    """Return the name of a judge in columns and findings: never a path of a machine.
 
     Args:
-        context: the context of the experiment and the score of its judge.
+        model_id: the name of its model.
+    """
+    return public_model(model_id)
+
+
+def place_columns(judge: str) -> tuple[str, str]:
+    """Return the columns of the options that a judge named in its first and its second reading.
+
+    Args:
+        judge: the name of the judge.
+    """
+    return f"{JUDGED}_first:{judge}", f"{JUDGED}_second:{judge}"
+
+
+def judges_of_rows(rows: pd.DataFrame) -> list[str]:
+    """Return the names of the judges of scored rows, in the order in which they were named.
+
+    Args:
+        rows: scored rows.
+    """
+    return [str(name).removeprefix(JUDGED_BY) for name in rows if str(name).startswith(JUDGED_BY)]
+
+
+def count_ungraded(study: str, experiment: str, rows: pd.DataFrame) -> dict[str, dict[str, int]]:
+    """Count the answers that a judge gave no grade, by judge and reason; none of an experiment that is not judged.
+
+    Args:
+        study: the name of the study.
+        experiment: the name of its experiment.
+        rows: scored rows of the experiment, one an answer.
+
+    Returns:
+        By judge: answers without a reply (blank answers are not sent), those for which it named no option, and those
+        for which it named one that does not count.
+    """
+    rubrics = {
+        question.name: question.reads.rubric
+        for question in load_study(study).experiments
+        if question.reads.rubric is not None
+    }
+    if experiment not in rubrics:
+        return {}
+    count = len(rubrics[experiment].candidates)
+    ungraded = {}
+    for judge in judges_of_rows(rows):
+        places = rows.loc[rows[f"{JUDGED_BY}{judge}"].isna(), [*place_columns(judge)]]
+        has_reply = places.notna().any(axis=1)
+        is_none = (places == count).any(axis=1)
+        ungraded[judge] = {
+            "without a reply": int((~has_reply).sum()),
+            "that name no option": int(is_none.sum()),
+            "that do not count": int((has_reply & ~is_none).sum()),
+        }
+    return ungraded
+
+
+def by_judge(experiment: Experiment, rows: pd.DataFrame) -> tuple[Experiment, pd.DataFrame]:
+    """Return an experiment whose judges are a random factor, crossed with the others, and a row for each judge.
+
+    Args:
+        experiment: the experiment whose answers were judged.
+        rows: scored rows, one a prompt.
+
+    Returns:
+        The experiment, also broken down by judge; and the rows of each judge, whose pairs are that judge's.
+    """
+    parts = []
+    for judge in judges_of_rows(rows):
+        ids = {
+            column: rows[column].astype(str) + f"/{judge}" for column in ("prompt_id", "pair_id")
+        }
+        parts.append(rows.assign(**{JUDGED: rows[f"{JUDGED_BY}{judge}"], JUDGE: judge}, **ids))
+    judged = experiment.changed(
+        design={"random": {**experiment.design.random, JUDGE: "judges"}},
+        shows={"slices": (*experiment.shows.slices, Slice(JUDGE, JUDGE))},
+    )
+    return judged, pd.concat(parts, ignore_index=True)
+
+
+def judge_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
+    """Yield findings about the judges of an experiment's rows; none where nothing was judged.
+
+    Args:
+        context: the context of the experiment and the score of its judges.
         rows: scored rows, a row an answer.
     """
     rubric = context.experiment.reads.rubric
-    columns = (f"{JUDGED}_first", f"{JUDGED}_second")
-    if rubric is None or columns[0] not in rows or rows[columns[0]].isna().all():
+    judges = judges_of_rows(rows)
+    if rubric is None or not judges:
         return
-    rows = rows[rows[columns[0]].notna()].reset_index(drop=True)
-    options = dict(enumerate([*(candidate.text for candidate in rubric.candidates), "none"]))
-    first, second = (rows[column].map(options).fillna("").tolist() for column in columns)
-    neutral = without_groups(rows["answer"].tolist(), rubric.neutral)  # judged once where equal
-    agreement, chance_corrected = kappa.agreement(first, second, cluster_ids=neutral)
-    for measure, estimate in (("agreement", agreement), ("kappa", chance_corrected)):
-        yield context.finding(
-            estimate, measure, "options in both orders", cluster_vars="different answers"
-        )
-    judgements = rows.groupby("pair_id")[JUDGED]
-    is_alike = judgements.transform(lambda scores: scores.nunique(dropna=False)) == 1
+    was_read = rows[[name for judge in judges for name in place_columns(judge)]].notna().any(axis=1)
+    rows = rows[was_read].reset_index(drop=True)
+    if not len(rows):
+        return
+    texts = without_groups(rows["answer"].tolist(), rubric.neutral)
+    # Equal texts are judged once. Of credentialed ones no text is there.
+    answers = [text or name for text, name in zip(texts, rows["prompt_id"], strict=True)]
+    yield from _agreement_findings(context, rows, rubric, answers)
+    judgements = rows.groupby("pair_id")[[f"{JUDGED_BY}{judge}" for judge in judges]]
+    counts = judgements.transform(lambda scores: scores.nunique(dropna=False))
+    is_alike = (counts == 1).all(axis=1)
     for contrast, chosen in (("every answer", rows), (_ALIKE, rows[is_alike])):
         estimate = _group_leakage(chosen, rubric, context.experiment.compared)
         yield context.finding(estimate, "group_leakage", contrast, cluster_vars="stories")
+
+
+def _agreement_findings(
+    context: Context, rows: pd.DataFrame, rubric: Rubric, answers: Sequence[str]
+) -> Iterator[Finding]:
+    """Yield how far each judge agrees with itself, and with each other one, who read the same.
+
+    ``answers`` are the texts that were judged: equal ones are no two judgements.
+    """
+    judges = judges_of_rows(rows)
+    options_named = {judge: _named_options(rows, judge, rubric) for judge in judges}
+    for judge, readings in options_named.items():
+        estimates = kappa.agreement(*readings, cluster_ids=answers)
+        for measure, estimate in zip(("agreement", "kappa"), estimates, strict=True):
+            fields = {"slice_by": JUDGE, "slice_value": judge, "cluster_vars": _DIFFERENT}
+            yield context.finding(estimate, measure, "options in both orders", **fields)
+    is_graded = len({option.value for option in rubric.candidates} - {None}) > 2
+    for pair in combinations(judges, 2):
+        first, second = (
+            [*orders[0], *orders[1]] for orders in map(options_named.__getitem__, pair)
+        )
+        alike, chance_corrected = kappa.agreement(first, second, cluster_ids=[*answers, *answers])
+        estimates_of_two = {"judge_agreement": alike, "judge_kappa": chance_corrected}
+        if is_graded:
+            estimates_of_two["judge_correlation"] = _correlate(rows, answers, pair)
+        for measure, estimate in estimates_of_two.items():
+            contrast = " and ".join(pair)
+            yield context.finding(estimate, measure, contrast, cluster_vars=_DIFFERENT)
+
+
+def _named_options(rows: pd.DataFrame, judge: str, rubric: Rubric) -> tuple[list[str], list[str]]:
+    """Return the option that a judge named of each answer in its two readings; blank where it gave no reply."""
+    names = [*(candidate.text for candidate in rubric.candidates), "none"]
+    options = dict(enumerate(names))
+    first, second = (
+        rows[column].map(options).fillna("").tolist() for column in place_columns(judge)
+    )
+    return first, second
+
+
+def _correlate(rows: pd.DataFrame, answers: Sequence[str], judges: Sequence[str]) -> Estimate:
+    """Return Pearson's correlation of two judges' scores over the answers that differ."""
+    columns = [f"{JUDGED_BY}{judge}" for judge in judges]
+    means = rows[columns].groupby(np.asarray(answers, dtype=object)).mean()
+    return measures.correlation(means[columns[0]].to_numpy(), means[columns[1]].to_numpy())
 
 
 def _group_leakage(
@@ -61,7 +204,7 @@ def _group_leakage(
     1 / groups: by chance; NaN of fewer than two stories (values of the rubric's ``units``, without the trial). The
     interval is over stories, and wider, for the folds share what they learn from (benchmarks/judge.py).
     """
-    rows = rows[rows["group"].isin(list(groups))]
+    rows = rows[rows["group"].isin(list(groups)) & (rows["answer"] != "")]
     groups_of_pair = rows.groupby("pair_id")["group"].transform("nunique")
     rows = rows[groups_of_pair == len(groups)].reset_index(drop=True)
     columns = rows[list(rubric.units)].astype(str).replace(r"/t\d+$", "", regex=True)
@@ -109,7 +252,7 @@ def _classifier() -> Any:
 
 
 def findings_of_judge(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the findings of a judge over all rows of each experiment that it answers, with agreement and blinding.
+    """Return the findings of judges over all rows of each experiment, and of each judge, with agreement and blinding.
 
     Args:
         findings: the findings of any runs.
@@ -117,15 +260,24 @@ def findings_of_judge(findings: Iterable[Finding]) -> list[Finding]:
     all_findings = list(findings)
     question_of = attrgetter("study", "experiment", "model_id", "subset")
     answered = {question_of(finding) for finding in all_findings if finding.primary}
-    about_judge = ("agreement", "kappa", "group_leakage")
     judged = []
     for finding in all_findings:
-        if finding.score != JUDGED or finding.slice_by != "all" or finding.view:
+        if finding.score != JUDGED or finding.slice_by not in ("all", JUDGE) or finding.view:
             continue
         is_answer = is_comparison(finding.measure) and question_of(finding) in answered
-        if finding.measure in about_judge or is_answer:
+        if finding.measure in ABOUT_JUDGES or is_answer:
             judged.append(finding)
     return judged
+
+
+def judges_of(findings: Iterable[Finding]) -> list[str]:
+    """Return the names of the judges that findings are about, in order.
+
+    Args:
+        findings: the findings of judges.
+    """
+    judges = (finding.slice_value for finding in findings if finding.slice_by == JUDGE)
+    return list(dict.fromkeys(judges))
 
 
 def blinding(finding: Finding) -> tuple[str, float]:

@@ -7,7 +7,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swapbias.measures import Floats
-from swapbias.studies import PLACEBO, Experiment
+from swapbias.studies import JUDGED, PLACEBO, Experiment
 
 ANSWERS = "answers"
 """Among an experiment's rates: its prompts have several trials."""
@@ -17,6 +17,8 @@ CHANGE = "change"
 """Column of rows of two models: a score less the other model's."""
 OTHER = "score_of_other"
 """Column of rows of two models: the other model's score."""
+JUDGED_BY = f"{JUDGED}:"
+"""Before the name of a judge: the score column of what that judge read in free text."""
 CUT = "truncated"
 """The score column of answers that reached the most tokens."""
 UNANSWERED_SCORES = ("unanswered", "refused", "said_unsure")
@@ -122,7 +124,8 @@ def over_prompts(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:
     }
     is_lost = rows["score"].isna().astype(float)
     trials = rows.drop(columns="trial").assign(**ids, **{LOST: is_lost})
-    averaged = (*experiment.shows.scores, *experiment.shows.reported, CUT, LOST)
+    by_judge = [column for column in trials if column.startswith(JUDGED_BY)]
+    averaged = (*experiment.shows.scores, *experiment.shows.reported, *by_judge, CUT, LOST)
     scores = [column for column in averaged if column in trials]
     means = trials.groupby("prompt_id", sort=False)[scores].mean()
     prompts = trials.drop_duplicates("prompt_id").set_index("prompt_id")

@@ -268,6 +268,15 @@ _RECORDS = (
         **_LEVEL,
     ),
     Measure("kappa", "kappa of the judge's two readings, {contrast}", "", "kappa", **_LEVEL),
+    Measure("judge_agreement", "two judges alike, {contrast}", "", "share of readings", **_LEVEL),
+    Measure("judge_kappa", "kappa of two judges, {contrast}", "", "kappa", **_LEVEL),
+    Measure(
+        "judge_correlation",
+        "correlation of two judges' scores, {contrast}",
+        "",
+        "correlation",
+        **_LEVEL,
+    ),
     Measure(
         "group_leakage",
         "group identified from what the judge saw (UAR), {contrast}",

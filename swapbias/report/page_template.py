@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from swapbias.findings import terms
 from swapbias.models.chat import scoring_in_words
-from swapbias.report import cautions, claims, finding_names, meanings, numbers
+from swapbias.report import cautions, claims, finding_names, judge_text, meanings, numbers
 from swapbias.report.charts import look
 from swapbias.studies import published as paper_numbers
 
@@ -71,6 +71,7 @@ def load_template(name: str) -> "Template":
         "cautions": cautions,
         "claims": claims,
         "terms": terms,
+        "judge_text": judge_text,
         "meanings": meanings,
         "names": finding_names,
         "numbers": numbers,

@@ -8,6 +8,7 @@ from swapbias.measures import MEASURES
 from swapbias.report.cautions import describe_certainty, list_cautions
 from swapbias.report.claims import verdict_word
 from swapbias.report.finding_names import join_groups, row_name, safe_line
+from swapbias.report.judge_text import state_judged
 from swapbias.report.meanings import point_meaning
 from swapbias.report.numbers import (
     covered_comparisons,
@@ -51,6 +52,7 @@ def render_terminal(rows: Sequence[Finding], *, verbose: bool = False) -> str:
             lines += _number_lines([*gaps, *results])
         if len(results) == 1:
             lines += wrap_sentence(_details(results[0], rows, verbose=verbose), 2)
+        lines += wrap_sentence(state_judged(results, rows), 2)
     return "\n".join(lines[1:])
 
 

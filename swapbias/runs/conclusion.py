@@ -16,7 +16,12 @@ from swapbias.notes import Notes
 from swapbias.runs.manifest_entries import now
 from swapbias.runs.results import EXPLAINED, Items, Results, write_results
 from swapbias.runs.run import SCORES, SHA256
-from swapbias.runs.score_notes import describe_repeated, describe_same_inputs, describe_unread
+from swapbias.runs.score_notes import (
+    describe_repeated,
+    describe_same_inputs,
+    describe_ungraded,
+    describe_unread,
+)
 from swapbias.runs.scored_task import ScoredTask, as_read
 from swapbias.runs.scoring import Scoring
 from swapbias.runs.settings import Settings
@@ -61,6 +66,7 @@ def _note_scores(scoring: Scoring, scored_tasks: Sequence[ScoredTask]) -> None:
         "truncated": _reader_notes(scored_tasks, "truncated"),
         "unread": [
             *describe_unread(items, scored_tasks),
+            *describe_ungraded(items),
             *_reader_notes(scored_tasks, "withheld"),
         ],
         "repeats": repeated,

@@ -1,4 +1,4 @@
-"""Sentences on scored rows: answers that were not read, pairs of one input, and what is scored over and over."""
+"""Sentences on scored rows: what was not read or graded, pairs of one input, and what is scored over and over."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from textwrap import shorten
@@ -6,7 +6,7 @@ from textwrap import shorten
 import pandas as pd
 
 from swapbias import findings
-from swapbias.findings import answer_counts, terms
+from swapbias.findings import answer_counts, judge_findings, terms
 from swapbias.runs.scored_task import ScoredTask
 from swapbias.studies import Experiment, load_study
 
@@ -43,10 +43,29 @@ def describe_unread(
 def _how_to_read(study: str, experiment: Experiment, rows: pd.DataFrame) -> str:
     """Return how more answers of an experiment are read."""
     if experiment.reads.rubric and "judged" not in rows:
-        return "let a judge read them with -M judge=MODEL."
+        return "let a judge read them with --judge MODEL."
     if experiment.reads.reading == "options":
         return "ask with -M scoring=log-odds, which reads every answer, or with a larger -M max-tokens."
     return f"read them in the column answer of items/{study}.parquet."
+
+
+def describe_ungraded(items: Mapping[str, pd.DataFrame]) -> Iterator[str]:
+    """Say how many answers have no grade of a judge, and why, a sentence for each experiment, model and judge.
+
+    Args:
+        items: scored rows by study.
+    """
+    for study, frame in items.items():
+        if not judge_findings.judges_of_rows(frame):
+            continue
+        for (name, model_id), rows in frame.groupby(_KEYS, sort=False):
+            for judge, counts in judge_findings.count_ungraded(study, str(name), rows).items():
+                reasons = [f"{count:,} {reason}" for reason, count in counts.items() if count]
+                if reasons:
+                    yield (
+                        f"{study} {name}: {sum(counts.values()):,} of {len(rows):,} answers of {model_id} have no "
+                        f"grade of the judge {judge} ({', '.join(reasons)})."
+                    )
 
 
 def describe_same_inputs(items: Mapping[str, pd.DataFrame]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from swapbias.files import as_json, file_sha256
 from swapbias.models import Scorer, loading, model_names, progress
 from swapbias.models.chat import KEY, AnsweringScorer, ChatOptions, gets_unnamed_key
 from swapbias.models.engine import layer_choice
-from swapbias.runs.judge import READINGS, answer_requests, with_judge
+from swapbias.runs.judge import READINGS, answer_requests, with_judges
 from swapbias.runs.scored_task import ScoredTask
 from swapbias.runs.settings import Settings
 from swapbias.runs.task import Task
@@ -82,7 +82,7 @@ def _load_readers(
     load = replace(request.load, adapter=None, subfolder="")
     beside = replace(request, load=load)
     readers = with_classifier(readers, beside, say=say)
-    return with_judge(readers, beside, say=say, bar=bar)
+    return with_judges(readers, beside, say=say, bar=bar)
 
 
 def _announce_model(task: Task, settings: Settings, say: progress.Say) -> None:
@@ -144,7 +144,7 @@ def check_limits(scored_tasks: Sequence[ScoredTask], settings: Settings) -> None
             if scored_task.reader.model_id == model_id
         ]
         _check_one_trial(reader, tasks)
-    _check_requests_of_judge([scored_task.task for scored_task in scored_tasks], settings)
+    _check_requests_of_judges([scored_task.task for scored_task in scored_tasks], settings)
 
 
 def _check_one_trial(reader: Scorer, tasks: Sequence[Task]) -> None:
@@ -161,18 +161,19 @@ def _check_one_trial(reader: Scorer, tasks: Sequence[Task]) -> None:
     raise UsageError(f"{reason}. Raise it, or take fewer prompts (--limit).")
 
 
-def _check_requests_of_judge(tasks: Sequence[Task], settings: Settings) -> None:
-    """Refuse, with a UsageError, more requests than are allowed where a judge of a service reads answers."""
+def _check_requests_of_judges(tasks: Sequence[Task], settings: Settings) -> None:
+    """Refuse, with a UsageError, more requests than are allowed where judges of a service read answers."""
     chat = settings.of(ChatOptions)
-    judge = chat.of_judge()
-    if judge is None or judge.local or chat.max_requests is None:
+    count = sum(not judge.local for judge in chat.of_judges())
+    if not count or chat.max_requests is None:
         return
     judged = [task for task in tasks if task.experiment.reads.rubric is not None]
-    needed = len(answer_requests(tasks)) + READINGS * len(answer_requests(judged))
+    needed = len(answer_requests(tasks)) + count * READINGS * len(answer_requests(judged))
     if judged and needed > chat.max_requests:
+        name = "judge" if count == 1 else f"{count} judges"
         raise UsageError(
-            f"With the judge up to {needed:,} requests are needed, and -M max-requests allows {chat.max_requests:,}. "
-            "Raise it, or take fewer prompts (--limit) or --trials."
+            f"With the {name} up to {needed:,} requests are needed, and -M max-requests allows "
+            f"{chat.max_requests:,}. Raise it, or take fewer prompts (--limit) or --trials."
         )
 
 

@@ -529,10 +529,10 @@ def test_settings_by_type():
     """Settings are read by their types."""
     given = ["embedding=a.kv", "embedding=b.kv", "max_tokens=20"]
     assert read_settings(given) == {"embedding": ["a.kv", "b.kv"], "max_tokens": 20}
-    assert read_settings(["plausible", "no-seed=false", "judge=x=y"]) == {
+    assert read_settings(["plausible", "no-seed=false", "scorer=x=y"]) == {
         "plausible": True,
         "no_seed": False,
-        "judge": "x=y",
+        "scorer": "x=y",
     }
 
 

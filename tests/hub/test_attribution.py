@@ -281,17 +281,17 @@ def test_public_manifest_names():
         "settings": {
             "model": "lab/m@main",
             "load": {"adapter": "me/lora@v1"},
-            "chat": {"judge": "lab/judge"},
+            "chat": {"judge": ["lab/judge"]},
         },
         "models": [{"model_id": "lab/m + me/lora", "base": "lab/m", "adapter": adapter}],
     }
     public = public_manifest(manifest)
-    assert public["settings"] == {**manifest["settings"], "chat": {"judge": "judge"}}
+    assert public["settings"] == {**manifest["settings"], "chat": {"judge": ["judge"]}}
     assert public["models"] == manifest["models"]
     manifest["settings"]["load"]["adapter"] = "/home/me/adapters/lora"
     assert public_manifest(manifest)["settings"]["load"] == {"adapter": "lora"}
-    manifest["models"][0]["judge"] = {"model_id": "lab/judge"}
-    assert public_manifest(manifest)["settings"]["chat"] == {"judge": "lab/judge"}
+    manifest["models"][0]["judges"] = [{"model_id": "lab/judge"}]
+    assert public_manifest(manifest)["settings"]["chat"] == {"judge": ["lab/judge"]}
 
 
 def test_terminal_names_what_was_read(pushed, tmp_path):

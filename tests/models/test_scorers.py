@@ -107,7 +107,10 @@ def scorers_by_class(tmp_path_factory):
         chat,
         local.load(str(folder / "causal"), LoadOptions(), ChatOptions(model="m", provider="local")),
         JudgedScorer(
-            chat, chat.with_reader(read_judgement), judged.reads.rubric, lambda title, total: print
+            chat,
+            {"m": chat.with_reader(read_judgement)},
+            judged.reads.rubric,
+            lambda title, total: print,
         ),
     ]
     return {type(scorer).__name__: scorer for scorer in scorers}

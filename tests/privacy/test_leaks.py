@@ -65,7 +65,7 @@ def with_planted_files(run, place):
         "model": f"/srv/{PLACES['folder of a model']}/chat",
         "base_url": f"http://{PLACES['host']}.internal:8000/{PLACES['address of a service']}",
         "own_address": [f"http://{PLACES['host']}:8000"],
-        "judge": f"/srv/{PLACES['folder of a model']}/judge",
+        "judge": [f"/srv/{PLACES['folder of a model']}/judge"],
         "log": f"{place}/{PLACES['log of a model']}/a.eval",
     }
     run.write_manifest(manifest)

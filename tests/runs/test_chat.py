@@ -331,7 +331,7 @@ def test_unknown_costs(tmp_path):
     told = " ".join(plan_sentences(settings))
     assert told.count("The cost is not known: give -M price-in and -M price-out.") == 1
     judged = ChatOptions(
-        model="tiny", base_url="http://127.0.0.1:1/v1", judge="rater", max_tokens=200
+        model="tiny", base_url="http://127.0.0.1:1/v1", judge=("rater",), max_tokens=200
     )
     told = " ".join(
         plan_sentences(Settings(studies=("stigma_vignettes:advice_gender",), options=(judged,)))

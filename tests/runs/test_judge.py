@@ -4,29 +4,29 @@ separately."""
 import json
 import random
 import re
-from types import SimpleNamespace
 from typing import ClassVar
 
 import pandas as pd
 import pytest
 
 from swapbias.cli.plans import plan_sentences
-from swapbias.errors import MissingExtraError, UsageError
-from swapbias.findings import comparisons, disaggregate
+from swapbias.errors import MissingExtraError, ServiceError, UsageError
+from swapbias.findings import comparisons, disaggregate, judge_findings
 from swapbias.findings.judge_findings import findings_of_judge
 from swapbias.models import Scored, Scorer
-from swapbias.models.chat import ChatOptions
+from swapbias.models.chat import AnsweringScorer, ChatOptions, load_chat
 from swapbias.privacy import public_manifest
 from swapbias.privacy.manifest_redaction import private_strings
 from swapbias.report import cautions, finding_names
-from swapbias.runs import Settings, Task, judge, resume, scored_task, start
+from swapbias.runs import Settings, Task, judge, resume, scored_task, settings_of, start
+from swapbias.runs.audit_file import read_request
 from swapbias.runs.judge import JudgedScorer, judged_prompt, read_judgement
 from swapbias.studies import config_rows, load_study
 from swapbias.studies.answer_scores import read_text
 from swapbias.studies.chats import turns
 from swapbias.studies.own import new_study, open_study
 from tests.conftest import files_below
-from tests.models.chat.server import ChatServer
+from tests.models.chat.server import ChatServer, Reply, cut_off
 from tests.scoring import score_rows
 
 NAME = "stigma_vignettes"
@@ -38,7 +38,13 @@ ROWS = [  # those of willingness, where "no" counts
     if row["condition"] in ("depression", "schizophrenia") and row["construct"] == "willingness"
 ]
 GROUPED = re.compile(r"\b(?:Mary|John|she|he|her|him|his|hers|woman|man)\b", re.IGNORECASE)
-JUDGE_RUN = {"model": "tiny", "judge": "tiny", "trials": 1, "temperature": 0.0, "max_tokens": 200}
+JUDGE_RUN = {
+    "model": "tiny",
+    "judge": ("tiny",),
+    "trials": 1,
+    "temperature": 0.0,
+    "max_tokens": 200,
+}
 KEEP = "It keeps the person"
 NEAR = "It is ready"
 ANSWERS = {
@@ -82,6 +88,7 @@ class Judge(Scorer):
     kind = "chat"
     unit = "answer"
     identity: ClassVar[dict[str, str]] = {}
+    log: ClassVar[list[str]] = ["an answer"]
 
     def __init__(self, named):
         self.named = named
@@ -120,10 +127,13 @@ def audited(answer, named, rows=None):
     """Scored rows and findings of a model that answers so and a judge that names options so."""
     judge = Judge(named)
     scorer = JudgedScorer(
-        Model(answer), judge, EXPERIMENT.reads.rubric, lambda title, total: lambda done: None
+        Model(answer),
+        {"judge": judge},
+        EXPERIMENT.reads.rubric,
+        lambda title, total: lambda done: None,
     )
     scored = pd.DataFrame(score_rows(rows or ROWS, scorer))
-    return scored, disaggregate(scored, NAME, robustness=False), scorer.judge
+    return scored, disaggregate(scored, NAME, robustness=False), judge
 
 
 def judged_gap(findings):
@@ -159,7 +169,7 @@ def test_judge_sees_no_group():
     ]
     expected = [float(away(one) == KEEP) for one in scored["answer"]]
     assert scored["judged"].tolist() == expected == scored["score"].tolist()
-    assert (scored["judged_first"] == scored["judged_second"]).all()
+    assert (scored["judged_first:judge"] == scored["judged_second:judge"]).all()
     assert (
         finding_of(found, "agreement").estimate.value
         == finding_of(found, "kappa").estimate.value
@@ -193,9 +203,7 @@ def test_bias_of_the_judge(monkeypatch):
 
     without = judged_gap(audited(blind(3), biased)[1]).estimate
     assert without.ci_low < 0 < without.ci_high
-    monkeypatch.setattr(
-        judge, "judge_findings", SimpleNamespace(without_groups=lambda texts, words: list(texts))
-    )
+    monkeypatch.setattr(judge_findings, "without_groups", lambda texts, words: list(texts))
     known = judged_gap(audited(blind(3), biased)[1]).estimate
     # Of a woman's answers six in ten are near, all of which name her.
     assert 0.2 < known.ci_low < 0.6 < known.ci_high
@@ -312,12 +320,166 @@ def test_judge_at_the_same_service(tmp_path, quiet, monkeypatch):
     assert server.base_url in private_strings(manifest)
 
 
+def panel_run(judges, **more):
+    """Settings of an audit of 36 prompts by these judges, each request sent once."""
+    options = {**JUDGE_RUN, "judge": judges, "attempts": 1, **more}
+    return lambda server: Settings(
+        studies=(f"{NAME}:{CONFIG}",),
+        options=(ChatOptions(base_url=server.base_url, **options),),
+        limit=36,
+    )
+
+
+def answers_of_model(prompt):
+    """An answer for the prompt, or as the judge the letter of what the answer says."""
+    if "<answer>" in prompt:
+        return letter(prompt, away(answer_in(prompt)))
+    rng = random.Random(prompt)
+    return rng.choice(ANSWERS[rng.random() < 0.4]).format(**WORDS["man"])
+
+
+def refuser(prompt):
+    if "kind" in answer_in(prompt):
+        return "I'm sorry, but I can't help with that."
+    return answers_of_model(prompt)
+
+
+def down(prompt):
+    return Reply({"error": {"message": "down"}}, 500, {"x-should-retry": "false"})
+
+
+def asked_of(server, model):
+    return [body for body in server.requests if body["model"] == model]
+
+
+def test_panel_at_a_service(tmp_path, quiet):
+    """Each judge of a panel reads every answer; one that refuses or is down is missing, and counted."""
+    said = []
+    others = {"same": answers_of_model, "refuser": refuser, "down": down}
+    with ChatServer(answers_of_model, others=others) as server:
+        settings = panel_run(("tiny", "same", "refuser", "down"))(server)
+        plan = " ".join(plan_sentences(settings))
+        assert "Each of the judges tiny, same, refuser and down reads each answer twice" in plan
+        assert "at most 288 requests" in plan
+        run, found = start(settings, tmp_path / "run", **{**quiet, "say": said.append})
+        different = {body["messages"][-1]["content"] for body in asked_of(server, "same")}
+        assert different == {
+            body["messages"][-1]["content"] for body in asked_of(server, "refuser")
+        }
+        assert not any(GROUPED.search(text) for text in different)
+        # Lost before the end: the answers of one judge, and what was written down.
+        manifest = run.manifest()
+        run.write_manifest({**manifest, "status": "running"})
+        (run.folder / "items" / f"{NAME}.parquet").unlink()
+        (run.folder / "judges" / "2_same" / "answers.jsonl").unlink()
+        before = len(server.requests)
+        _, again = resume(run.folder, **quiet)
+        repeated = {body["model"] for body in server.requests[before:]}
+    assert repeated == {"same", "down"}
+    assert [str(one.row()) for one in again] == [str(one.row()) for one in found]
+    assert [one["model_id"] for one in manifest["models"][0]["judges"]] == list(
+        settings.options[0].judge
+    )
+    assert sorted(path.name for path in (run.folder / "judges").iterdir()) == [
+        "1_tiny", "2_same", "3_refuser", "4_down",
+    ]  # fmt: skip
+    rows = pd.read_parquet(run.folder / "items" / f"{NAME}.parquet")
+    refused = rows["answer"].str.contains("kind").sum()
+    assert refused
+    assert rows["judged:down"].isna().all()
+    assert rows["judged:refuser"].isna().sum() == refused
+    assert (rows["judged:tiny"] == rows["judged:same"]).all()
+    assert (rows["judged"] == rows["judged:tiny"]).all()
+    text = " ".join(said)
+    assert (
+        f"{refused} of 36 answers of tiny have no grade of the judge refuser ({refused} that name no option)"
+        in text
+    )
+    assert "36 of 36 answers of tiny have no grade of the judge down (36 without a reply)" in text
+    assert "The judge down stopped answering" in text
+    assert "The judge tiny is the audited model tiny: it grades its own answers." in text
+    judged = findings_of_judge(found)
+    gaps = {one.slice_value: one for one in judged if one.measure == "paired_gap"}
+    assert set(gaps) == {"", "tiny", "same", "refuser", "down"}
+    assert gaps[""].estimate.n_unscored > gaps["down"].estimate.n_unscored > 0
+    assert gaps["down"].verdict == "not measured"
+    page = (run.folder / "report.html").read_text()
+    assert "By 4 judges: tiny, same, refuser and down" in page
+    assert "grades its own answers" in page
+    public = public_manifest(manifest)
+    assert [one["model_id"] for one in public["models"][0]["judges"]] == [
+        "tiny",
+        "same",
+        "refuser",
+        "down",
+    ]
+    assert public["settings"]["chat"]["judge"] == ["tiny", "same", "refuser", "down"]
+
+
+def test_judge_that_nobody_knows(tmp_path, quiet):
+    """A wrong name of a judge ends a run after the first answers."""
+    with ChatServer(answers_of_model) as server:
+        with pytest.raises(UsageError, match="does not know model 'tinny'"):
+            start(panel_run(("tiny", "tinny"))(server), tmp_path / "run", **quiet)
+        assert (
+            len(
+                [
+                    body
+                    for body in server.requests
+                    if "<answer>" not in body["messages"][-1]["content"]
+                ]
+            )
+            == 10
+        )
+
+
+def test_no_judge_answers(tmp_path, quiet):
+    """Where no judge answers, the run stops and can go on."""
+    with ChatServer(answers_of_model, others={"down": down, "off": down}) as server:
+        with pytest.raises(ServiceError, match="down"):
+            start(panel_run(("down", "off"))(server), tmp_path / "run", **quiet)
+        assert (tmp_path / "run" / "answers.jsonl").is_file()
+
+
+def test_judge_that_thinks(tmp_path, quiet):
+    """A judge whose judgements are all cut off before any text is named with its own setting."""
+    with (
+        ChatServer(
+            answers_of_model, others={"thinker": lambda prompt: cut_off("<think>Well")}
+        ) as server,
+        pytest.raises(UsageError, match=r"answers of thinker hit .* larger -M judge-max-tokens"),
+    ):
+        start(panel_run(("thinker",))(server), tmp_path / "run", **quiet)
+
+
+def test_judges_of_one_name(tmp_path, quiet):
+    """Two judges of one name are refused: their grades could not be told apart."""
+    with ChatServer(answers_of_model) as server:
+        with pytest.raises(UsageError, match="Two judges are called tiny"):
+            start(panel_run(("tiny", "tiny"))(server), tmp_path / "run", **quiet)
+        assert not server.requests
+
+
+def test_ways_to_name_judges(tmp_path):
+    """A judge is named once or several times, by an option, a pair, a file or in Python."""
+    for value, judges in (("b", ("b",)), (["b", "c"], ("b", "c")), (None, ())):
+        options = settings_of(None, (), {"judge": value, "chat": "tiny"}).of(ChatOptions)
+        assert options.judge == judges
+        assert [one.model for one in options.of_judges()] == list(judges)
+    for written, judges in (('"b"', ("b",)), ('["b", "c"]', ("b", "c"))):
+        (tmp_path / "audit.toml").write_text(f'[chat]\nmodel = "tiny"\njudge = {written}\n')
+        _, settings, _ = read_request(tmp_path / "audit.toml")
+        assert settings.of(ChatOptions).judge == judges
+
+
 def test_impossible_settings(tmp_path, quiet, monkeypatch):
     """Settings of a judge that contradict each other are refused."""
 
     def refused(match, error=UsageError, study=CONFIG, **more):
         chat = ChatOptions(
-            model="m", base_url="http://127.0.0.1:9/v1", **{"max_tokens": 200, "judge": "j", **more}
+            model="m",
+            base_url="http://127.0.0.1:9/v1",
+            **{"max_tokens": 200, "judge": ("j",), **more},
         )
         with pytest.raises(error, match=match):
             start(
@@ -337,8 +499,8 @@ def test_impossible_settings(tmp_path, quiet, monkeypatch):
     refused(r"pip install 'swapbias\[judge\]'", MissingExtraError)
 
 
-def test_credentialed_texts(quiet):
-    """Credentialed texts are not sent to a judge that is a service."""
+def test_credentialed_texts(tmp_path, quiet, monkeypatch):
+    """Credentialed texts are not sent to a judge that is a service, whoever judges beside it."""
     credentialed_task = Task(
         load_study(NAME),
         EXPERIMENT,
@@ -347,13 +509,30 @@ def test_credentialed_texts(quiet):
         [{"text": "t", "credentialed": "True"}],
         1,
     )
-    chat = ChatOptions(model="m", base_url="http://127.0.0.1:9/v1", judge="j")
-    with pytest.raises(UsageError, match="credentialed texts must not leave"):
-        judge.with_judge(
-            [scored_task.ScoredTask.of(credentialed_task, Model(None))],
-            Settings(options=(chat,)),
-            **quiet,
-        )
+    (tmp_path / "local").mkdir()
+    monkeypatch.setattr(judge, "load_chat", load_without_weights)
+    for judges in (("j",), (str(tmp_path / "local"), "j")):
+        chat = ChatOptions(model="m", base_url="http://127.0.0.1:9/v1", judge=judges)
+        with pytest.raises(UsageError, match="The judge j is a service, and credentialed texts"):
+            judge.with_judges(
+                [scored_task.ScoredTask.of(credentialed_task, Model(None))],
+                Settings(options=(chat,)),
+                **quiet,
+            )
+    own = ChatOptions(model="m", base_url="http://127.0.0.1:9/v1", judge=(str(tmp_path / "local"),))
+    (read,) = judge.with_judges(
+        [scored_task.ScoredTask.of(credentialed_task, Model(None))],
+        Settings(options=(own,)),
+        **quiet,
+    )
+    assert not read.reader.sends_text
+
+
+def load_without_weights(options, request):
+    """A judge of these options; one of a folder without its weights."""
+    if options.local:
+        return AnsweringScorer("local", options)
+    return load_chat(options, request)
 
 
 def test_judged_study_of_a_user(tmp_path, quiet):

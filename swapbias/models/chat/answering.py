@@ -154,6 +154,8 @@ class AnsweringScorer(Scorer):
         """Scores a prompt by the log-probabilities of its options."""
         self.fields: Fields | None = None
         """Fields of an answer in JSON; None: answers are free text."""
+        self.length_setting = "-M max-tokens"
+        """The setting that allows longer answers, in sentences."""
         self.is_credentialed = False
         """True: texts may be a patient's, so the text of no answer is saved."""
         self.identity: Mapping[str, Any] = {"kind": self.kind}
@@ -169,6 +171,7 @@ class AnsweringScorer(Scorer):
         fields: Fields | None = None,
         max_tokens: int | None = None,
         score_orders: ScoreOrders = score_mean_value,
+        length_setting: str | None = None,
         identity: Mapping[str, Any] | None = None,
     ) -> Self:
         """Return a copy of this scorer that parses answers with another reader; both share one log of answers.
@@ -179,6 +182,7 @@ class AnsweringScorer(Scorer):
             fields: returns the fields of an answer in JSON; None: answers are free text.
             max_tokens: most tokens of an answer; None: as in this scorer.
             score_orders: returns the score of a prompt whose options are scored by log-odds.
+            length_setting: the setting that allows longer answers, in sentences; None: as in this scorer.
             identity: entries that are added to ``identity``.
         """
         options = self.options
@@ -192,6 +196,7 @@ class AnsweringScorer(Scorer):
             unit=unit or self.unit,
             fields=fields,
             options=options,
+            length_setting=length_setting or self.length_setting,
             identity={**self.identity, **changed, **(identity or {})},
         )
 
@@ -242,6 +247,15 @@ class AnsweringScorer(Scorer):
         if self.options.log_odds:
             return score_options(self.option_log_probs, self.score_orders, prompts, on_progress)
         keys = self._ensure_answers(prompts, on_progress)
+        return [self._score_answer(prompt, key) for prompt, key in zip(prompts, keys, strict=True)]
+
+    def scores_so_far(self, prompts: Sequence[Prompt]) -> list[Scored]:
+        """Score prompts by the answers that the log has, and request none: NaN without an answer.
+
+        Args:
+            prompts: rows of any trials.
+        """
+        keys = self._answer_keys(prompts)
         return [self._score_answer(prompt, key) for prompt, key in zip(prompts, keys, strict=True)]
 
     def _ensure_answers(self, prompts: Sequence[Prompt], report: Progress) -> list[str]:
@@ -388,8 +402,8 @@ class AnsweringScorer(Scorer):
         if not is_enough or not is_mostly_blank:
             return ""
         return (
-            f"Most of the first answers hit the limit of {self.options.max_tokens} tokens before any text. "
-            "Start a new run with a larger -M max-tokens, such as 2048."
+            f"Most of the first answers of {self.model_id} hit the limit of {self.options.max_tokens} tokens before "
+            f"any text. Start a new run with a larger {self.length_setting}, such as 2048."
         )
 
     def refuse_useless_answers(self, expected: int) -> None:

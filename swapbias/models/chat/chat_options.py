@@ -14,7 +14,7 @@ from pydantic.dataclasses import dataclass
 
 from swapbias.errors import UsageError, quoted
 from swapbias.models.base import Count
-from swapbias.models.options import STRICT, Options, Place, Use, as_tuple
+from swapbias.models.options import STRICT, Options, Place, Places, Use, as_tuple
 
 LOCAL = "local"  # the provider that is this machine
 NO_KEY = "none"  # sent where no key is set, so that the client does not look for a saved one and send that
@@ -92,8 +92,8 @@ class ChatOptions(Options):
     """Most that the requests may cost; trials that take more are not run."""
     scorer: Annotated[Place, Use(place=True)] = "vader"
     """Classifier of summaries (care_notes): as a model of an audit."""
-    judge: Annotated[Place | None, Use(place=True)] = None
-    """Chat model of the same service, or a folder, that rates free text."""
+    judge: Annotated[Places, Use(flag=True, place=True)] = ()
+    """Chat model of the same service, or a folder, that rates free text; may be repeated."""
     judge_max_tokens: Count = 16
     """Most tokens of a judgement; judges that think need thousands."""
     api_key_env: Annotated[str, Use(unsaved=True)] = KEY
@@ -168,18 +168,16 @@ class ChatOptions(Options):
             return math.nan
         return (prompt_tokens * self.price_in + output_tokens * self.price_out) / 1e6
 
-    def of_judge(self) -> "ChatOptions | None":
-        """Return the options of requests to the judge.
+    def of_judges(self) -> "tuple[ChatOptions, ...]":
+        """Return the options of requests to each judge: at the model's service unless the judge is a folder."""
+        return tuple(map(self._of_judge, self.judge))
 
-        Returns:
-            Options at the model's service unless the judge is a folder; None without a judge.
-        """
-        if self.judge is None:
-            return None
-        is_folder = Path(self.judge).is_dir()
+    def _of_judge(self, judge: str) -> "ChatOptions":
+        """Return the options of requests to a judge."""
+        is_folder = Path(judge).is_dir()
         return replace(
             self,
-            model=self.judge,
+            model=judge,
             base_url=None if is_folder else self.base_url,
             provider=None if is_folder else self.provider,
             trials=1,
@@ -188,7 +186,7 @@ class ChatOptions(Options):
             price_in=None,
             price_out=None,
             max_cost=None,
-            judge=None,
+            judge=(),
         )
 
     def check(self) -> None:

@@ -43,7 +43,7 @@ class ChatServer:
     list), "null" (no content); or a Reply.
     ``meet`` requests must be under way at once before any is answered. ``tokens(prompt)`` gives the first tokens of
     an answer with their log-probabilities; as many of them are told as are asked for. A service that knows
-    ``several`` gives n answers to a request.
+    ``several`` gives n answers to a request. ``others`` are further models by name, each as ``answer`` or a Reply.
     """
 
     def __init__(
@@ -58,11 +58,13 @@ class ChatServer:
         port=0,
         tokens=None,
         several=False,
+        others=None,
     ):
         self.answer = answer
         self.fault = fault or (lambda prompt, n: None)
         self.key = key
         self.model = model
+        self.others = others or {}
         self.requests = []  # bodies, in the order of arrival
         self.asked_by_prompt = Counter()
         self.authorizations = set()
@@ -135,13 +137,17 @@ class _Handler(BaseHTTPRequestHandler):
             self.chat.closing.wait(self.chat.pause)
             if self.chat.key is not None and authorization != f"Bearer {self.chat.key}":
                 return self.send(401, {"error": {"message": f"wrong key in {authorization}"}})
-            if self.path != PATH or body["model"] != self.chat.model:
+            known = {self.chat.model: self.chat.answer, **self.chat.others}
+            if self.path != PATH or body["model"] not in known:
                 return self.send(404, {"error": {"message": f"no model {body['model']}"}})
             prompt = _prompt(body)
             fault = self.chat.fault(prompt, n)
         if fault:
             return self.fail(fault, prompt)
-        whole = _completion(self.chat.answer(prompt))
+        answer = known[body["model"]](prompt)
+        if isinstance(answer, Reply):
+            return self.fail(answer, prompt)
+        whole = _completion(answer)
         if self.chat.several:
             whole["choices"] *= body.get("n", 1)
         if self.chat.tokens and body.get("logprobs"):

@@ -337,10 +337,11 @@ def test_path_as_model_and_judge(tmp_path):
     """An endpoint may name its model by a path, and a judge has no prices."""
     ChatOptions(model=str(tmp_path), base_url=URL).check()
     options = ChatOptions(
-        model="tiny", base_url=URL, judge="rater", price_in=1.0, price_out=2.0, max_cost=3.0
+        model="tiny", base_url=URL, judge=("rater",), price_in=1.0, price_out=2.0, max_cost=3.0
     )
-    options.of_judge().check()
-    assert (options.of_judge().model, options.of_judge().max_cost) == ("rater", None)
+    (judge,) = options.of_judges()
+    judge.check()
+    assert (judge.model, judge.max_cost) == ("rater", None)
 
 
 def test_provider_key(monkeypatch):
