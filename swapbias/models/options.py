@@ -26,11 +26,6 @@ def as_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _as_several(value: Any) -> Any:
-    """Return a tuple for a list, and of one for a text or path; anything else as it is."""
-    return (value,) if isinstance(value, str | PathLike) else as_tuple(value)
-
-
 def _as_text(value: Any) -> Any:
     """Return the text of a path; anything else as it is."""
     return fspath(value) if isinstance(value, PathLike) else value
@@ -38,8 +33,8 @@ def _as_text(value: Any) -> Any:
 
 Place = Annotated[str, BeforeValidator(_as_text)]
 """A model, file or folder: a text, or a path."""
-Texts = Annotated[tuple[str, ...], BeforeValidator(_as_several)]
-Places = Annotated[tuple[Place, ...], BeforeValidator(_as_several)]
+Texts = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
+Places = Annotated[tuple[Place, ...], BeforeValidator(as_tuple)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -466,10 +466,13 @@ def test_ways_to_name_judges(tmp_path):
         options = settings_of(None, (), {"judge": value, "chat": "tiny"}).of(ChatOptions)
         assert options.judge == judges
         assert [one.model for one in options.of_judges()] == list(judges)
-    for written, judges in (('"b"', ("b",)), ('["b", "c"]', ("b", "c"))):
-        (tmp_path / "audit.toml").write_text(f'[chat]\nmodel = "tiny"\njudge = {written}\n')
-        _, settings, _ = read_request(tmp_path / "audit.toml")
-        assert settings.of(ChatOptions).judge == judges
+    place = tmp_path / "audit.toml"
+    place.write_text('[chat]\nmodel = "tiny"\njudge = ["b", "c"]\n')
+    _, settings, _ = read_request(place)
+    assert settings.of(ChatOptions).judge == ("b", "c")
+    place.write_text('[chat]\nmodel = "tiny"\njudge = "b"\n')
+    with pytest.raises(UsageError, match="judge of .chat. is 'b', expected a list of texts"):
+        read_request(place)
 
 
 def test_impossible_settings(tmp_path, quiet, monkeypatch):
