@@ -175,7 +175,7 @@ def quantity_name(finding: Finding) -> str:
     else:
         quantity = MEASURES[finding.measure].title.format(contrast=contrast)
     if finding.score == JUDGED:
-        return f"by the judge: {quantity}"
+        return f"judged: {quantity}"
     if finding.score == "score":
         return quantity
     return f"{quantity} ({plain_words(finding.score)})"

@@ -188,7 +188,7 @@ def test_judge_sees_no_group():
         one.score for one in found if one.primary
     }
     assert [
-        finding_names.quantity_name(one).startswith("by the judge: ")
+        finding_names.quantity_name(one).startswith("judged: ")
         for one in findings_of_judge(found)
     ] == [True] * 5
 
@@ -471,7 +471,7 @@ def test_ways_to_name_judges(tmp_path):
     _, settings, _ = read_request(place)
     assert settings.of(ChatOptions).judge == ("b", "c")
     place.write_text('[chat]\nmodel = "tiny"\njudge = "b"\n')
-    with pytest.raises(UsageError, match="judge of .chat. is 'b', expected a list of texts"):
+    with pytest.raises(UsageError, match=r"judge of \[chat\] is 'b', expected a list of texts"):
         read_request(place)
 
 
