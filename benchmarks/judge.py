@@ -70,7 +70,10 @@ def _audit(config: str, different: int, seed: int) -> list[tuple[str, float, flo
     rows = [row for row in config_rows(STUDY, config) if row["condition"] == "depression"]
     blind = _Blind(seed, different)
     scorer = JudgedScorer(
-        blind, {"blind": _Blind(seed, seed)}, experiment.reads.rubric, lambda title, total: lambda done: None
+        blind,
+        {"blind": _Blind(seed, seed)},
+        experiment.reads.rubric,
+        lambda title, total: lambda done: None,
     )
     found = disaggregate(pd.DataFrame(score_rows(rows, scorer)), STUDY, robustness=False)
     return [

@@ -108,11 +108,11 @@ class Units:
     def scores_by_group(self) -> list[tuple[Floats, NDArray[np.bool_]]]:
         """Return the scores of each compared group, and which units have one: of pairs all."""
         values, sides = self.columns
-        every = np.ones(len(values), dtype=bool)
+        all_units = np.ones(len(values), dtype=bool)
         if f"{_SCORE_OF}{self.context.experiment.compares.reference}" not in self.rows:
             return [(values[sides == side], sides == side) for side in range(len(self.weights))]
         columns = [f"{_SCORE_OF}{group}" for group in self.context.sides]
-        return [(self.rows[column].to_numpy(np.float64), every) for column in columns]
+        return [(self.rows[column].to_numpy(np.float64), all_units) for column in columns]
 
     def mean_of(self, group: str) -> float:
         """Return the mean score of a group over the units, weighted as the gap is; NaN of units that are no pairs.

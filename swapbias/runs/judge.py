@@ -257,11 +257,11 @@ def _read_places(
     names = [option.text for option in options]
     values: list[float] = []
     places: list[float] = []
-    for trial, place in enumerate(places_shown, start=1):
-        if math.isnan(place) or place >= len(options):
-            places.append(place)
+    for trial, index in enumerate(places_shown, start=1):
+        if math.isnan(index) or index >= len(options):
+            places.append(index)
             continue
-        option = _in_order(options, trial)[int(place)]
+        option = _in_order(options, trial)[int(index)]
         places.append(float(names.index(option.text)))
         if option.value is not None:
             values.append(option.value)

@@ -105,8 +105,7 @@ class Reads(Declared):
     aliases: Annotated[Mapping[str, str], SET_BY_AUDIT] = {}
     """Other names of right and wrong answers."""
     rubric: Annotated[Rubric | None, PlainValidator(read_rubric)] = None
-    """What judges are asked of an answer in free text: a question, and options with what each counts. Several judges
-    are a random factor, which is not declared."""
+    """What judges are asked of an answer in free text: a question, and options with what each counts."""
     word_threshold: Annotated[Share, FOR_PACKAGE] = 0.0
     """The least probability at a mask from which a word counts."""
     calibrated: Annotated[Switch, FOR_PACKAGE] = False

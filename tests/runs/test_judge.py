@@ -508,9 +508,9 @@ def test_credentialed_texts(tmp_path, quiet, monkeypatch):
         load_study(NAME),
         EXPERIMENT,
         EXPERIMENT.reads.configs,
-        "m",
-        [{"text": "t", "credentialed": "True"}],
-        1,
+        model="m",
+        rows=[{"text": "t", "credentialed": "True"}],
+        n_prompts=1,
     )
     (tmp_path / "local").mkdir()
     monkeypatch.setattr(judge, "load_chat", load_without_weights)
