@@ -80,7 +80,7 @@ def audit(
             all that fit the model, unless there are prompts.
         tokenizer: the tokenizer of a model in memory.
         name: the name of a model in memory; findings carry it.
-        kind: ``masked``, ``classifier``, ``regression`` or ``causal``, where the model does not tell.
+        kind: ``masked``, ``classifier``, ``regression``, ``causal`` or ``retrieval``, where the model does not tell.
         out: a folder for the run, or one in a store (``s3://BUCKET/FOLDER``), where the same call resumes a stopped
             run and reads a complete one. None: a temporary folder, which is removed with the returned object.
         limit: most prompts per config.

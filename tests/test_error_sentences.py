@@ -270,7 +270,7 @@ NEVER_EMPTY = {
     "measures/evaluate_module.py compute": "inside if strange, or some are missing; a module has columns",
     "measures/evaluate_module.py _whole": "inside if missing; a module has columns",
     "measures/rates.py _dependence": "more than one factor",
-    "models/adapter_config.py _fetched_config": "a path whose last part is a constant",
+    "models/model_files.py read_model_json": "a path whose last part is a constant",
     "models/auto.py model_kind": "the kinds of the package",
     "models/base.py refuse_weights_settings": "inside if changed",
     "models/chat/chat_options.py api_key": "key_names has the variable of every provider",

@@ -274,3 +274,29 @@ def save_tagger(folder, labels=("O", "B-PER", "I-PER"), *, missed="", positions=
         )
         model.classifier.weight[1] = torch.tensor([1.0, -1.0, 1.0, -1.0])
     return _saved(folder, model, tokenizer)
+
+
+def save_bi_encoder(
+    folder, *, modules=("Transformer", "Pooling"), pooling="mean_tokens", **settings
+):
+    """A tiny random encoder with the files that sentence-transformers writes; a module with a dot is of another
+    library."""
+    save("bert", folder)
+    paths = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"}
+    listed = [
+        {
+            "idx": index,
+            "path": paths.get(name, name),
+            "type": name if "." in name else f"sentence_transformers.models.{name}",
+        }
+        for index, name in enumerate(modules)
+    ]
+    _write_json(folder / "modules.json", listed)
+    _write_json(folder / "1_Pooling" / "config.json", {f"pooling_mode_{pooling}": True})
+    _write_json(folder / "config_sentence_transformers.json", settings)
+    return folder
+
+
+def _write_json(path, content):
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(content))

@@ -41,6 +41,7 @@ _TASKS = {
     "causal": "text-generation",
     "chat": "text-generation",
     "embedding": "feature-extraction",
+    "retrieval": "sentence-similarity",
 }
 _STRUCTURES = {  # types that hold others
     "candidates": "list of `text` (string) and `value` (float64)",

@@ -22,6 +22,7 @@ _TASKS = {  # by kind of model: what the Hub calls it
     "causal": "text-generation",
     "chat": "text-generation",
     "embedding": "feature-extraction",
+    "retrieval": "sentence-similarity",
 }
 Result = dict[str, Any]
 

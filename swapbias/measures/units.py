@@ -147,6 +147,7 @@ UNITS: Mapping[str, Unit] = {
         "share of the facts of a checklist",
         "sentiment from 0 to 1",
         "share of a name's letters found",
+        "share of other documents ranked lower",
     ),
     **_by_name(
         Unit("probability mass at the mask", 0.0, 1.0, in_words="probability at the blank"),
@@ -184,7 +185,7 @@ UNITS: Mapping[str, Unit] = {
         Unit("log-probability", ratio_of=PROBABILITIES, has_no_range=True),
         *(
             Unit(name, has_no_range=True)
-            for name in ("cosine with the gender direction", "words in 100")
+            for name in ("cosine with the gender direction", "words in 100", "similarity")
         ),
     ),
 }

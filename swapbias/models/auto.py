@@ -12,9 +12,18 @@ from typing import Any
 from swapbias import hub_http
 from swapbias.errors import UsageError, extras_named, listed, quoted
 from swapbias.files import is_there
-from swapbias.models import base, formats, model_config, model_names, model_pins, wrappers
+from swapbias.models import (
+    base,
+    encoder_layout,
+    formats,
+    model_config,
+    model_names,
+    model_pins,
+    wrappers,
+)
 from swapbias.models.base import LoadOptions, Request
 from swapbias.models.kind import Kind, imported
+from swapbias.models.retrieval import RETRIEVAL, is_reranker
 from swapbias.models.scorer import Scorer
 from swapbias.models.text_kinds import CAUSAL, CLASSIFIER
 from swapbias.public_calls import public_call
@@ -29,6 +38,7 @@ _BUILT_IN = {
     "tagger": "swapbias.models.tagger:TAGGER",
     "embedding": "swapbias.models.clinical.note_kind:NOTE_KIND",
     "chat": "swapbias.models.chat.chat_kind:CHAT",
+    "retrieval": "swapbias.models.retrieval:RETRIEVAL",
 }
 
 
@@ -90,7 +100,8 @@ def load_scorer(
         model: as in ``swapbias.audit``; a model in memory is read on its device and in its own type.
         tokenizer: a tokenizer of a transformers model in memory.
         name: name of a model in memory in findings; its own name where None.
-        kind: ``masked``, ``classifier``, ``regression`` (a classifier's raw score), ``causal``; None: by its config.
+        kind: ``masked``, ``classifier``, ``regression`` (a classifier's raw score), ``causal``, ``retrieval``; None:
+            by its config.
         options: device, dtype, batch size and the like.
 
     Raises:
@@ -293,17 +304,25 @@ def model_kind(model: str, kind: str | None = None, *, load: LoadOptions | None 
         _check_kind(model, kind_name, kind)
         load.refuse_weights_settings(short_name)
         return kind_name
+    may_search = kind in (None, RETRIEVAL.name)
+    if may_search and formats.is_sentence_transformer(Path(model, load.subfolder)):
+        return RETRIEVAL.name  # whose config may be in a folder of its own
     config = model_config.read_config(model, load)
+    if may_search and encoder_layout.has_modules(model, load):
+        return RETRIEVAL.name
     architectures = model_config.architectures(config)
     found_kind = _kind_of_config(short_name, config, architectures, kind, load)
     if found_kind is None and kind is None:
-        if formats.is_sentence_transformer(Path(model)):
-            raise UsageError(formats.sentence_transformer(short_name))
         if config.is_encoder_decoder:
             raise UsageError(_encoder_decoder(short_name, architectures))
         raise UsageError(
             f"The config of {model} does not tell what kind of model it is. "
             f"Pass --kind {' or '.join(kind_names)}."
+        )
+    if kind == RETRIEVAL.name != found_kind:
+        raise UsageError(
+            f"{short_name} has no modules.json of sentence-transformers and no head of one label. "
+            "Give a Python function of queries and documents."
         )
     result = found_kind or str(kind)
     _check_kind(f"By its config {model}", result, kind)
@@ -350,6 +369,9 @@ def _kind_of_config(
         return None
     if head is not CLASSIFIER:
         return head.name
+    may_search = kind in (None, RETRIEVAL.name)
+    if may_search and is_reranker(config, by_user=kind is not None):
+        return RETRIEVAL.name
     head_kind = imported("transformers_scorer:head_kind")
     return str(head_kind(model, config, kind=kind, function=options.function_to_apply))
 

@@ -91,7 +91,7 @@ class Request(Options):
     model: Annotated[Place | None, Use(place=True, words=(VADER,), elsewhere=True)] = None
     """Hub id (OWNER/NAME[@REVISION]), folder, vader or module:function; none: a demonstration."""
     kind: Annotated[str | None, Use(flag=True)] = None
-    """masked, classifier, regression, causal, tagger; if not detected."""
+    """masked, classifier, regression, causal, tagger, retrieval; if not detected."""
     seed: Annotated[int, Field(ge=0), Use(flag=True)] = 0
     """Seed of resampling and of the demonstration."""
     load: Annotated[LoadOptions, Use(inner=True)] = LoadOptions()

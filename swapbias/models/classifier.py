@@ -1,6 +1,5 @@
 """Sentiment systems without transformers: scikit-learn pipelines, Python functions, VADER; and labels of any."""
 
-import importlib
 import math
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -19,8 +18,8 @@ from swapbias.models import model_names
 from swapbias.models.base import LoadOptions, need_vader
 from swapbias.models.formats import SKOPS, refuse_pickle, training_facts
 from swapbias.models.labels import Sides, find_sides
-from swapbias.models.loading import module_file
 from swapbias.models.progress import Progress, silent
+from swapbias.models.python_functions import import_function, without_tensors
 from swapbias.models.scorer import DerivedScorer, Scored, Scorer, checked_labels, not_scored
 from swapbias.studies import Prompt
 
@@ -120,22 +119,7 @@ class CallableScorer(Scorer):
         Raises:
             UsageError: There is no such function.
         """
-        module_name, _, function_name = name.partition(":")
-        if "" not in sys.path and str(Path.cwd()) not in sys.path:
-            sys.path.insert(0, str(Path.cwd()))
-        try:
-            function = getattr(importlib.import_module(module_name), function_name)
-        except (Exception, SystemExit) as error:
-            raise UsageError(
-                f"{name}: {type(error).__name__}: {error}. "
-                "Give an importable module and a function in it."
-            ) from error
-        if not callable(function):
-            raise UsageError(
-                f"{name} is a {type(function).__name__}, expected a function of a list of texts."
-            )
-        source = module_file(module_name)  # what is built in has none
-        pin = {"sha256": file_sha256(source)} if source and source.suffix == ".py" else {}
+        function, pin = import_function(name, "a function of a list of texts")
         return cls(function, model_id=name, batch_size=batch_size, identity=pin)
 
     def reading_in(self, unit: Unit) -> Self:
@@ -223,27 +207,6 @@ class CallableScorer(Scorer):
         if not self.in_declared_unit:
             return " This study takes them as probability of positive sentiment."
         return " Correct range, or the function."
-
-
-def without_tensors(returned: Any) -> Any:
-    """Put NumPy's arrays in place of PyTorch's tensors of any type, device or history.
-
-    Args:
-        returned: any value; tensors are also found in lists and tuples.
-
-    Returns:
-        The value without tensors; NaN in place of what is masked.
-    """
-    if isinstance(returned, np.ma.MaskedArray):  # what is masked has no score
-        return np.ma.filled(returned.astype(np.float64), np.nan)
-    torch = sys.modules.get("torch")
-    if torch is None:
-        return returned
-    if isinstance(returned, torch.Tensor):
-        return returned.detach().to("cpu", torch.float64).numpy()
-    if isinstance(returned, list | tuple):
-        return [without_tensors(item) for item in returned]
-    return returned
 
 
 class ProbabilityScorer(CallableScorer):

@@ -62,7 +62,10 @@ def refuse_other_formats(model: str, folder: Path) -> None:
     if (folder / "config.json").is_file():
         return
     if is_sentence_transformer(folder):
-        raise UsageError(sentence_transformer(model))
+        raise UsageError(
+            f"{model} is a SentenceTransformer whose encoder is in a folder of its own. "
+            "Leave --kind out to audit it as a model that searches."
+        )
     if (folder / "adapter_config.json").is_file():
         raise UsageError(
             f"{model} is no model folder: it has no config.json. "
@@ -72,24 +75,12 @@ def refuse_other_formats(model: str, folder: Path) -> None:
 
 
 def is_sentence_transformer(folder: Path) -> bool:
-    """Return whether a folder is one of sentence-transformers: its encoder has no head that gives scores.
+    """Return whether a folder is one of sentence-transformers, which says how texts become vectors.
 
     Args:
         folder: any path.
     """
     return (folder / "modules.json").is_file()
-
-
-def sentence_transformer(model: str) -> str:
-    """Return the sentence that refuses a SentenceTransformer as the model of an audit.
-
-    Args:
-        model: its name for the sentence.
-    """
-    return (
-        f"{model} is a SentenceTransformer, which gives vectors and no scores of texts. Audit its "
-        "vectors with -M embedding, or name a masked, causal or classifier model."
-    )
 
 
 def refuse_without_weights(model: str, folder: Path) -> None:

@@ -112,6 +112,11 @@ class TransformersScorer(Scorer):
         """
         return [tuple(ids) for ids in self.encode([prompt.text for prompt in prompts])]
 
+    @property
+    def length_limit(self) -> int:
+        """Return the largest number of tokens of a text that is read."""
+        return lengths.length_limit(self.tokenizer, self.model)
+
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of texts, whole.
 
@@ -142,10 +147,9 @@ class TransformersScorer(Scorer):
         read: Callable[[Sequence[Sequence[int]]], Outputs],
     ) -> Iterator[tuple[list[int], Outputs]]:
         """Yield the batches of ``outputs`` on the model's device, which may still be computing them."""
-        limit = lengths.length_limit(self.tokenizer, self.model)
         for first, encoded in tokens_ahead(self.encode, texts, self._tokenised_at_once):
             refuse_unknown_tokens(self.model_id, self.model, self.tokenizer, encoded)
-            fits = [index for index, ids in enumerate(encoded) if 0 < len(ids) <= limit]
+            fits = [index for index, ids in enumerate(encoded) if 0 < len(ids) <= self.length_limit]
             for batch in self.engine.batches([len(encoded[index]) for index in fits]):
                 members = [fits[index] for index in batch]
                 outputs = read([encoded[index] for index in members])

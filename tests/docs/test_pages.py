@@ -152,6 +152,7 @@ def test_table_of_studies():
         "causal": "causal LM",
         "classifier": "sentiment system",
         "chat": "chat model",
+        "retrieval": "embeddings or a reranker",
     }
     others = {"group_packs", "spanish_occupations", "clinical_chat"}  # on pages of their own
     wanted = {

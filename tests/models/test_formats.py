@@ -75,21 +75,27 @@ def test_weights_of_two_libraries(tmp_path):
 
 
 def test_sentence_transformer(tmp_path):
-    """A sentence transformer is named, and its encoder still gives vectors."""
+    """A sentence transformer searches, also with its encoder in a folder, and the encoder still gives vectors."""
     from swapbias.models.clinical.encoder_vectors import ContextualVectors
 
-    folder = tiny.save("bert", tmp_path / "m")
-    (folder / "modules.json").write_text("[]")
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {"architectures": ["BertModel"]}))
-    sentence = r"is a SentenceTransformer, which gives vectors and no scores of texts\. .*embedding"
-    with pytest.raises(UsageError, match=sentence):
-        model_kind(str(folder))
-    refused(command("audit", folder, "--out", tmp_path / "run"), 2, "is a SentenceTransformer")
+    folder = tiny.save_bi_encoder(tmp_path / "m")
+    assert model_kind(str(folder)) == "retrieval"
     assert ContextualVectors.load(str(folder), LoadOptions(device="cpu")).dimension == 32
-    (folder / "config.json").unlink()
+    encoder = folder / "0_Transformer"
+    encoder.mkdir()
+    for path in folder.glob("*"):
+        if path.is_file() and path.name not in (
+            "modules.json",
+            "config_sentence_transformers.json",
+        ):
+            path.rename(encoder / path.name)
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[0]["path"] = encoder.name
+    (folder / "modules.json").write_text(json.dumps(modules))
+    assert load_scorer(str(folder)).kind == "retrieval"
+    sentence = r"is a SentenceTransformer whose encoder is in a folder of its own"
     with pytest.raises(UsageError, match=sentence):
-        load_scorer(str(folder))
+        load_scorer(str(folder), kind="masked")
 
 
 def test_quantised_weights(tmp_path, monkeypatch):

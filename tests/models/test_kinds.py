@@ -23,6 +23,7 @@ from swapbias.models.kind import Reading
 from swapbias.models.masked import MaskedScorer
 from swapbias.models.masked_readings import AttitudeScorer
 from swapbias.models.phrase_scorer import PhraseScorer
+from swapbias.models.search_scorers import FunctionRetriever, RankScorer
 from swapbias.runs import Settings, plan_tasks, settings_of
 from swapbias.runs.audit_file import read_request
 from swapbias.studies import load_lexicon, load_study, studies
@@ -51,6 +52,8 @@ def test_scores_are_columns(experiment):
         (AntonymScorer, "antonyms"),
         (AnswerOddsScorer, "answers"),
         (DirectionScorer, "direction"),
+        (FunctionRetriever, ""),
+        (RankScorer, "rank"),
     ],
 )
 def test_unit_of_a_reading(scorer, reading):

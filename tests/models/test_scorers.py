@@ -83,6 +83,7 @@ def scorers_by_class(tmp_path_factory):
     chat = import_module("swapbias.models.chat.openai_client").ChatScorer("m", CHAT)
     classifier_class = import_module("swapbias.models.clinical.phenotype").ClassifierScorer
     local = import_module("swapbias.models.chat.local").LocalChatScorer
+    searching = load_scorer(lambda queries, documents: [0.5] * len(queries), kind="retrieval")
     (judged, *_) = [
         experiment
         for experiment in load_study("stigma_vignettes").experiments
@@ -99,6 +100,10 @@ def scorers_by_class(tmp_path_factory):
         load_scorer(half),
         load_scorer(str(tiny.save_tagger(folder / "tagger"))),
         load_scorer(no_spans, kind="tagger"),
+        load_scorer(str(tiny.save_bi_encoder(folder / "bi"))),
+        load_scorer(str(tiny.save_classifier(folder / "cross", ["LABEL_0"])), kind="retrieval"),
+        searching,
+        read_as(searching, "rank"),
         load_scorer(fitted_pipeline()),
         read_as(load_scorer("vader"), "negative_label"),
         classifier_class(load_scorer(half)),
@@ -136,7 +141,7 @@ def test_example_of_every_scorer(scorers_by_class):
     assert leaves - {"AnsweringScorer"} == {
         *scorers_by_class
     }  # it asks nobody and is for estimates alone
-    assert len(scorers_by_class) >= 19
+    assert len(scorers_by_class) >= 23
 
 
 def public_names(scorer):
@@ -216,6 +221,10 @@ def test_scoring_changes_no_attribute(scorers_by_class):
         ),
         "DirectionScorer": Prompt(text="gloom", construct="synonym"),
         **dict.fromkeys(("TokenTagScorer", "FunctionTagScorer"), named),
+        **dict.fromkeys(
+            ("BiEncoderScorer", "CrossEncoderScorer", "FunctionRetriever", "RankScorer"),
+            Prompt(text="she\nShe is here.", candidates=(Candidate("He is here."),)),
+        ),
     }
     for name, scorer in scorers_by_class.items():
         if name in ("ChatScorer", "JudgedScorer"):  # no service is there

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from swapbias.models.bare_encoder import BareEncoder
 from swapbias.models.base import LoadOptions
 from swapbias.models.clinical.features import (
     Features,
@@ -82,7 +83,7 @@ class ContextualVectors(Features):
         Raises:
             ValueError: the model cannot be loaded.
         """
-        loaded, tokenizer, pin = load_model(model, _Encoder, options)
+        loaded, tokenizer, pin = load_model(model, BareEncoder, options)
         return cls(
             loaded,
             tokenizer,
@@ -214,29 +215,6 @@ def _word_start(vocabulary: Iterable[str]) -> str:
         if sum(token.startswith(mark) for token in tokens) > few:
             return mark
     return ""
-
-
-class _Encoder:
-    """An ``auto_class`` of ``load_model``: the encoder alone; a pooler without weights is fine, for it is unused."""
-
-    @staticmethod
-    def from_pretrained(model: str, *, config: Any, **settings: Any) -> tuple[Any, dict[str, Any]]:
-        """Load an encoder as transformers do.
-
-        Args:
-            model: a Hub id or local folder.
-            config: the config of the model.
-            settings: settings of ``AutoModel.from_pretrained``.
-
-        Returns:
-            The encoder, and what transformers say of its weights.
-        """
-        from transformers import AutoModel
-
-        loaded, info = AutoModel.from_pretrained(model, config=config, **settings)
-        missing = [key for key in info["missing_keys"] if "pooler" not in key]
-        encoder = loaded.get_encoder() if config.is_encoder_decoder else loaded
-        return encoder, {**info, "missing_keys": missing}
 
 
 def _added_tokens(tokenizer: Any) -> tuple[list[int], list[int]]:
