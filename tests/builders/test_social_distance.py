@@ -159,16 +159,19 @@ def test_attitudes_equal_slow_definition(attitudes):
 
 def test_antonym_log_odds(attitudes):
     """Log-odds of antonyms are the mean over pairs and rise with disapproval."""
-    reader = read_as(attitudes, "attitude")
     p = torch.full((1, len(attitudes.words)), 1e-6)
+    planted = attitudes._changed(batch_probabilities=lambda encoded: p.expand(len(encoded), -1))
+    reader = read_as(planted, "attitude")
+    prompts = as_prompts(masked_rows()[:1])
     known = {word: index for index, word in enumerate(attitudes.words)}
     pairs = [("likely", "unlikely"), ("safe", "unsafe"), ("good", "bad")]
     assert all(word in known for pair in pairs for word in pair)
-    (even,) = reader._log_odds(p, "social_distance")
-    assert even == pytest.approx(0)
+    (even,) = reader.score(prompts)
+    assert even.parts["antonym_log_odds"] == pytest.approx(0)
     count = len(reader._pairs["social_distance"])
     p[0, known["unlikely"]] = 1e-6 * math.e  # one pair of all gains 1: the mean gains 1 / count
-    assert reader._log_odds(p, "social_distance")[0] == pytest.approx(1 / count, abs=1e-4)
+    (uneven,) = reader.score(prompts)
+    assert uneven.parts["antonym_log_odds"] == pytest.approx(1 / count, abs=1e-4)
 
 
 def test_prompt_without_rated_word(tmp_path):
