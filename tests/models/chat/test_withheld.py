@@ -204,10 +204,10 @@ def test_prompt_of_no_service(trouble, tmp_path):
 def test_service_that_breaks(tmp_path):
     """A service that breaks for good ends the run, no prompt counts as unanswered, and a resumed
     run asks again."""
-    prompts = [row(f"s{n}/t0", f"text {n}", OPTIONS) for n in range(40)]
+    prompts = [row(f"s{n}/t0", f"text {n}", OPTIONS) for n in range(100, 140)]
 
     def fault(prompt, number):
-        return "500" if int(prompt.split()[1]) > 4 else None
+        return "500" if int(prompt.split()[1]) > 104 else None
 
     with ChatServer(lambda prompt: "Yes", fault=fault) as server:
         scorer = closed_scorer(server, attempts=1).keeping_answers(tmp_path)
@@ -243,9 +243,9 @@ def test_service_without_answers():
     with ChatServer(upper, fault=lambda prompt, n: empty) as server:
         scorer = scorer_of(server, attempts=1, concurrency=1)
         with pytest.raises(
-            ServiceError, match=r"did not answer s9/t0 in 1 attempts .the reply contains no answer"
+            ServiceError, match=r"did not answer s17/t0 in 1 attempts .the reply contains no answer"
         ):
-            scorer.score(rows(40))
+            scorer.score(rows(40))  # in the order of their texts: 0, 1, 10, 11, ...
         assert len(server.requests) == 10
         with pytest.raises(ServiceError, match="contains no answer"):
             scorer.score(rows(3))
@@ -341,7 +341,7 @@ def test_spent_quota(spent, monkeypatch):
         with pytest.raises(
             ServiceError, match=r"no more because the quota is spent .*Answers so far: 3"
         ) as raised:
-            scorer.score(rows(20))
+            scorer.score(rows(10))
         assert not isinstance(raised.value, UsageError)
         assert len(server.requests) == 4
 
