@@ -7,6 +7,7 @@ import pytest
 
 from swapbias import runs
 from swapbias.studies import catalogue
+from tests import tiny
 from tests.distributions import run
 
 # Runs each step in one process, and prints the builders that it has brought.
@@ -31,6 +32,29 @@ for step in json.loads(sys.argv[1]):
     brought = sorted(name.rpartition(".")[2] for name in builders() - before)
     print(json.dumps([code, brought, said.getvalue()[-20_000:]]))
 """
+
+
+# Audits a model of one study until its first batch, and prints what is imported by then.
+FIRST_BATCH = """
+import json, sys
+from swapbias.cli import main
+from swapbias.models.masked import MaskedScorer
+
+class Reached(BaseException):
+    pass
+
+def reach(*arguments, **settings):
+    raise Reached
+
+MaskedScorer.score = reach
+folder, study, out = sys.argv[1:]
+sys.argv = ["swapbias", "audit", folder, "--study", study, "--no-cache", "--out", out]
+try:
+    main()
+except Reached:
+    print(json.dumps(sorted(sys.modules)))
+"""
+NOT_NEEDED = ("datasets", "evaluate", "matplotlib", "ray", "scipy.stats", "sklearn", "statsmodels")
 
 
 def builders_imported_by(*steps, **environment):
@@ -85,6 +109,23 @@ def test_command_imports_one_builder(tmp_path):
         *[[]] * (len(steps) - 1),
     ], found
     assert {code for code, *_ in found} <= {0, 1, 3}, [one for one in found if one[0] == 2]
+
+
+def test_first_batch_imports(tmp_path):
+    """Until its first batch an audit of a model imports one study's builder, and no library of later steps."""
+    pytest.importorskip("torch", reason="needs the extra models")
+    model = tmp_path / "model"
+    model.mkdir()
+    tiny.save("roberta", model)
+    done = run(FIRST_BATCH, arguments=[str(model), "gendered_stigma", str(tmp_path / "run")])
+    assert done.returncode == 0, done.stderr
+    imported = json.loads(done.stdout.splitlines()[-1])
+    builders = [name for name in imported if name.startswith("swapbias.builders.")]
+    assert builders == [
+        "swapbias.builders._gendered_stigma_released",
+        "swapbias.builders.gendered_stigma",
+    ]
+    assert not {*NOT_NEEDED} & {*imported}
 
 
 @pytest.mark.parametrize(
