@@ -153,6 +153,7 @@ def test_table_of_studies():
         "classifier": "sentiment system",
         "chat": "chat model",
         "retrieval": "embeddings or a reranker",
+        "tagger": "token classifier",
     }
     others = {"group_packs", "spanish_occupations", "clinical_chat"}  # on pages of their own
     wanted = {
