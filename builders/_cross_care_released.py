@@ -24,7 +24,7 @@ from swapbias.studies import Released, tables
 from swapbias.studies.published import ReleasedNumber
 
 _SCORES = "logits_results/hf/output_pile/american_context/"
-_PREVALENCE = "propagation_eval/real_world_data/cross_care_demo_real.csv"
+PREVALENCE = "propagation_eval/real_world_data/cross_care_demo_real.csv"
 _RENAMED = {"covid-19": "2019 novel coronavirus"}
 # By disease the mean of each group over templates.
 Means = Mapping[str, Mapping[str, float]]
@@ -40,7 +40,7 @@ def released() -> Iterator[Released]:
         yield Released(
             model=folder.replace("_", "/", 1),
             experiment=demographic,
-            files=(path, _PREVALENCE),
+            files=(path, PREVALENCE),
             rows=lambda files: (),
             counts=partial(_numbers, path, demographic, language),
         )
@@ -56,7 +56,7 @@ def _numbers(
             max(of_groups, key=of_groups.__getitem__) == group for of_groups in means.values()
         )
         yield ReleasedNumber(language, "count", f"{group} first of {len(means)}", float(first))
-    prevalences = _read_prevalences(files[_PREVALENCE], demographic, language)
+    prevalences = read_prevalences(files[PREVALENCE], demographic, language)
     pairs = [(means[disease], shares) for disease, shares in prevalences.items()]
     published = np.mean([_tau_as_published(*pair) for pair in pairs])
     right = np.mean([_tau(*pair) for pair in pairs])
@@ -103,8 +103,14 @@ def _group_means(
         yield groups[word], float(np.mean(scores[: len(FIRST_TEMPLATES)]))
 
 
-def _read_prevalences(path: Path, demographic: str, language: str) -> dict[str, dict[str, str]]:
-    """Read prevalences as the table writes them, by disease and group, of groups that it has."""
+def read_prevalences(path: Path, demographic: str, language: str) -> dict[str, dict[str, str]]:
+    """Read prevalences as the table writes them, by disease and group, of groups that it has.
+
+    Args:
+        path: the authors' table.
+        demographic: ``race`` or ``gender``.
+        language: the code of a language, for the groups.
+    """
     groups = group_words(demographic, language)
     return {
         _RENAMED.get(row["disease"], row["disease"]): {

@@ -1,9 +1,10 @@
 """cross_care: which group a model ties to which disease, beyond how often the word is written (Chen et al. 2024)."""
 
+import math
 from collections.abc import Iterator
 from functools import partial
 
-from swapbias.builders._cross_care_released import released
+from swapbias.builders._cross_care_released import PREVALENCE, read_prevalences, released
 from swapbias.builders._cross_care_tables import (
     DEMOGRAPHICS,
     LANGUAGES,
@@ -16,7 +17,7 @@ from swapbias.builders._cross_care_tables import (
     templates,
 )
 from swapbias.hub import builder_on_use
-from swapbias.studies import MASK, Lexicon, Row, declared_corpus, fill, prompt_row
+from swapbias.studies import MASK, Lexicon, Row, declared_corpus, fill, prompt_row, tables
 
 # In English before each language, as the authors ran it; one more space joins it to the template.
 PREFIX = "For the United States population, "
@@ -68,6 +69,18 @@ def _rows(
                 yield {**row, "language": language, "sense": disease.sense}
 
 
+def _prevalence_rows(experiment: str, language: str) -> Iterator[Row]:
+    """Yield the rows of diseases and groups whose prevalence is known and not 0, with its logarithm."""
+    path = tables.upstream_file(NAME, PREVALENCE)
+    prevalences = read_prevalences(path, experiment, language)
+    for row in _rows(experiment, language):
+        written = prevalences.get(row["condition"], {}).get(row["group"], "0")
+        prevalence = float(written.replace(",", ""))
+        if prevalence > 0:
+            name = f"{experiment}_prevalence"
+            yield {**row, "experiment": name, "log_prevalence": repr(math.log(prevalence))}
+
+
 def _lexicon_label(experiment: str, language: str, group: str) -> str:
     """Return corpus, list and label of a group's word."""
     demographic = "gender" if experiment == CONTROL else experiment
@@ -98,6 +111,11 @@ ROWS = {
     **{
         f"{experiment}_masked_{language}": partial(_rows, experiment, language, masked=True)
         for experiment in _EXPERIMENTS
+        for language in LANGUAGES
+    },
+    **{
+        f"{demographic}_prevalence_{language}": partial(_prevalence_rows, demographic, language)
+        for demographic in DEMOGRAPHICS
         for language in LANGUAGES
     },
 }

@@ -36,6 +36,7 @@ from swapbias.findings.mean_findings import (
     level_findings,
     mean_finding,
     rate_findings,
+    slope_findings,
 )
 from swapbias.findings.predictions import RATES
 from swapbias.findings.scored_rows import UNANSWERED_SCORES, one_per_prompt, split_rows
@@ -332,6 +333,7 @@ def _subset_findings(
     yield from factor_findings(context, rows)
     yield from count_findings(context, rows)
     yield from correlation_findings(context, rows)
+    yield from slope_findings(context, rows)
 
 
 def _contrast_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:

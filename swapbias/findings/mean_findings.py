@@ -15,7 +15,7 @@ from swapbias.findings.finding import Finding
 from swapbias.findings.predictions import RATES, SIGNED
 from swapbias.findings.scored_rows import LOST, by_sentence, condition_means
 from swapbias.findings.split_findings import SPLIT_RATES, has_splits
-from swapbias.measures import Estimate, Floats
+from swapbias.measures import Estimate, Floats, crossed_factors
 from swapbias.studies import Covariate
 
 
@@ -171,6 +171,34 @@ def _correlate(
         slice_by=next(slices, covariate.column),
         cluster_vars=context.experiment.design.random.get(covariate.column, covariate.column),
     )
+
+
+def slope_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
+    """Yield how far scores follow a number of each group and item, by their interaction alone.
+
+    Items are the values of the first random column; the slope is within the values of the others.
+
+    Args:
+        context: the context of the rows.
+        rows: scored rows.
+    """
+    experiment = context.experiment
+    rows = rows[rows["group"].isin(experiment.compared)]
+    item, *others = experiment.design.random or ("pair_id",)
+    for column, name in experiment.shows.slopes.items():
+        if column not in rows or rows["group"].nunique() < 2:
+            continue
+        blocks = rows[others].astype(str).agg("/".join, axis=1) if others else rows["experiment"]
+        clusters, cluster_vars = context.random(rows)
+        estimate = crossed_factors.interaction_slope(
+            rows[context.score].to_numpy(dtype=np.float64),
+            rows[column].to_numpy(dtype=np.float64),
+            rows["group"].tolist(),
+            rows[item].astype(str).tolist(),
+            blocks.tolist(),
+            clusters,
+        )
+        yield context.finding(estimate, "slope", f"score ~ {name}", cluster_vars=cluster_vars)
 
 
 def bounded_mean(context: Context, rows: pd.DataFrame, mean: Finding) -> Finding:

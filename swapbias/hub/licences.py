@@ -17,6 +17,7 @@ _ON_THE_HUB = {
     "mit-0": OTHER_LICENCE,
     "0bsd": OTHER_LICENCE,
     "not stated": OTHER_LICENCE,
+    "non-commercial": OTHER_LICENCE,
 }
 _EVERY_CONFIG = "every config"  # begins, with a colon, the ``used_for`` of what tables of all configs were taken from
 Sources = Sequence[Mapping[str, str]]  # rows of sources.csv

@@ -10,12 +10,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from swapbias.measures.estimate import ClusterIds, Estimate, Floats, Ids, by_group, known_ids
+from swapbias.measures.contrast import linear_contrast
+from swapbias.measures.estimate import (
+    ClusterIds,
+    Codes,
+    Estimate,
+    Floats,
+    Ids,
+    by_group,
+    known_ids,
+)
 from swapbias.measures.group_scores import GroupScores, Omnibus
 from swapbias.public_calls import public_call
 
 THE_OTHERS = "the others"
 """Stands for the mean of all levels of a factor but one."""
+_LEAST_INTERACTION = 1e-12  # of the squares of numbers: below it groups and items explain them all
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +162,69 @@ def deviations(
     effects = level_effects(factor, levels)
     cells = _cells_of_rows({factor: levels})
     return _estimate(scores, cells, effects, pair_ids, cluster_ids, sample_ids)
+
+
+def interaction_slope(
+    scores: Floats,
+    numbers: Floats,
+    groups: Sequence[str],
+    items: Sequence[str],
+    blocks: Sequence[str],
+    cluster_ids: Mapping[str, Codes],
+) -> Estimate:
+    """Estimate how far scores follow a number that each group and item has, by the interaction of the two alone.
+
+    Within each block, scores and numbers are taken less the sums of an effect of the group and one of the item that
+    fit them best: how common a word for a group or an item is makes no slope. A unit is an item in a block, and its
+    value is the slope plus the unit's influence on it.
+
+    Args:
+        scores: shape (rows,), any unit; NaN where a row could not be scored.
+        numbers: shape (rows,), without NaN.
+        groups: shape (rows,), the group of each row.
+        items: shape (rows,), the item of each row.
+        blocks: shape (rows,), the block of each row, such as its template.
+        cluster_ids: the cluster of each row in each random factor; all rows of an item in a block share one.
+
+    Returns:
+        In units of the scores per unit of the numbers; 0: they do not follow it. NaN where nothing varies.
+    """
+    is_scored = ~np.isnan(scores)
+    unscored = int((~is_scored).sum())
+    columns = (np.asarray(column)[is_scored] for column in (groups, items, blocks))
+    group_codes, item_codes, block_codes = (
+        np.unique(column, return_inverse=True)[1] for column in columns
+    )
+    score = scores[is_scored].copy()
+    number = numbers[is_scored].copy()
+    for block in range(int(block_codes.max(initial=-1)) + 1):
+        chosen = block_codes == block
+        effects = _additive_effects(group_codes[chosen], item_codes[chosen])
+        for values in (score, number):
+            values[chosen] -= effects @ np.linalg.lstsq(effects, values[chosen], rcond=None)[0]
+    size = float(number @ number)
+    if not size > _LEAST_INTERACTION * float(numbers @ numbers):
+        return Estimate(math.nan, n=0, n_unscored=unscored, test="none")
+    slope = float(number @ score) / size
+    pairs = np.column_stack([item_codes, block_codes])
+    first, units = np.unique(pairs, axis=0, return_index=True, return_inverse=True)[1:]
+    influence = np.bincount(units.ravel(), number * (score - slope * number))
+    leverage = np.bincount(item_codes, number**2) / size
+    influence = influence / (1 - leverage[item_codes[first]])
+    values = slope + influence * len(first) / size
+    factors = {name: codes[is_scored][first] for name, codes in cluster_ids.items()}
+    sides = np.zeros(len(first), dtype=np.intp)
+    estimate = linear_contrast(values, sides, (1.0,), factors, n_unscored=unscored)
+    # The values of items that weigh much lie further from the slope, which widens the interval and moves no slope.
+    shift = slope - estimate.value
+    return replace(
+        estimate, value=slope, ci_low=estimate.ci_low + shift, ci_high=estimate.ci_high + shift
+    )
+
+
+def _additive_effects(groups: Codes, items: Codes) -> Floats:
+    """Return the columns of a fit by an effect of each group and of each item, shape (rows, groups + items)."""
+    return np.column_stack([np.eye(int(codes.max()) + 1)[codes] for codes in (groups, items)])
 
 
 def _cells_of_rows(levels: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:

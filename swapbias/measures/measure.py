@@ -232,6 +232,7 @@ _RECORDS = (
     ),
     Measure("count_above", "count, {contrast}", signed=False, whole=True),
     Measure("correlation", "correlation, {contrast}", "r ", "correlation", across=True),
+    Measure("slope", "slope, {contrast}", "slope ", "slope"),
     Measure(
         "flip_rate",
         "flips",

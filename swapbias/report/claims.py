@@ -281,7 +281,7 @@ def _says(finding: Finding, template: str) -> str:
     """Fill a sentence about a model with the groups of a finding, the higher one as ``more``."""
     more, less = compared_groups(finding)
     if not finding.estimate.value > 0:
-        more, less = less, more
+        return f"{safe_line(finding.model_id)} {template.format(more=less, less=more)}"
     return f"{safe_line(finding.model_id)} {template.format(more=more, less=less)}"
 
 

@@ -22,6 +22,7 @@ _SIGNS = {
     "interaction": "0: the factors add up",
     "interaction_of_three": "0: the factors add up",
     "main_effect": "above zero the first is higher, averaged over the other factors; of groups: {declared}",
+    "slope": "{declared}",
     "group_spread": "0: no group differs from the others",
     "leakage_uar": "0.5 is chance; 1: the gender is predicted from every note",
     "direct_bias": "0: the words are at right angles to the gender direction",

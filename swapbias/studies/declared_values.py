@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -66,6 +66,21 @@ Columns = Annotated[
     BeforeValidator(read_names),
     Field(json_schema_extra={EXPECTED: "a list of columns, or column = plural in braces"}),
 ]
+
+
+Rates = Literal[
+    "answers",
+    "selection",
+    "balance",
+    "exchanges",
+    "flips",
+    "ratios",
+    "f1",
+    "leakage",
+    "direction",
+    "geometric",
+]
+"""Rates of predictions, labels and answers that an experiment may show."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from swapbias.studies.declared_values import (
     Number,
     Numbers,
     Quantile,
+    Rates,
     Rubric,
     Share,
     Slice,
@@ -198,20 +199,6 @@ class Design(Declared):
     """Columns to average over before groups are compared; the last is the unit."""
 
 
-Rates = Literal[
-    "answers",
-    "selection",
-    "balance",
-    "exchanges",
-    "flips",
-    "ratios",
-    "f1",
-    "leakage",
-    "direction",
-    "geometric",
-]
-
-
 class Shows(Declared):
     """The numbers that are shown beside the answer."""
 
@@ -235,6 +222,9 @@ class Shows(Declared):
     where columns are called so."""
     covariates: Annotated[tuple[Covariate, ...], SET_BY_AUDIT] = ()
     """Numbers to correlate mean scores with."""
+    slopes: Annotated[Mapping[Text, Text], FOR_PACKAGE] = {}
+    """Columns of a number for each group and value of the first random column, with its name: how far scores follow
+    it by the interaction of the two alone, within each value of the other random columns."""
     rates: Annotated[tuple[Rates, ...], FOR_PACKAGE] = ()
     """Rates of predictions and labels, of answers, or of cosines; geometric means of ratios of probabilities. Of
     answers ``balance`` says which of two is given more, ``exchanges`` whether they follow words or their places."""

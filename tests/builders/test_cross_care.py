@@ -1,6 +1,7 @@
 """cross_care: published numbers to their digits, made files, planted ties, and the positive control."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from swapbias.builders._cross_care_tables import diseases, group_words
 from swapbias.errors import UsageError
 from swapbias.findings import disaggregate, primary_findings, terms
 from swapbias.findings.reproduce import Reproduced, recompute
+from swapbias.measures import crossed_factors
 from swapbias.runs import Settings, plan
 from swapbias.studies import config_rows, load_corpus, load_study
 
@@ -125,7 +127,7 @@ def answers(scores):
 
 @pytest.mark.parametrize("language", ["en", "zh", "fr"])
 def test_planted_tie(rows, language):
-    """A tie of .5 to one of six is found at its size in any language, others lie .1 below: no gap of word lengths."""
+    """A tie of .5 to one of six is found at its size in any language, and others lie .1 below: no word's length."""
     scored_rows = rows if language == "en" else rows_of(language, "control", "race")
     found = answers(scored(scored_rows, tie=0.5))
     planted = found["race", "black"].estimate
@@ -137,6 +139,82 @@ def test_planted_tie(rows, language):
         assert estimate.ci_low <= -0.1 <= estimate.ci_high
         assert abs(estimate.value + 0.1) < 0.1
     assert found["control", "female"].verdict == terms.FOUND
+
+
+def test_slope_by_hand():
+    """Scores of 2 x number plus any effect of group and item have slope 2; missing ones are left out and counted."""
+    groups, items, blocks = (list(column) for column in ("abababab", "ppqqppqq", "11112222"))
+    numbers = np.array([0.0, 1.0, 0.0, 3.0] * 2)
+    effects = np.array([5.0, 1.0, 7.0, 3.0, 0.0, 9.0, 1.0, 10.0])
+    clusters = {"items": np.array([0, 0, 1, 1] * 2)}
+    slope = partial(crossed_factors.interaction_slope, numbers=numbers, groups=groups, items=items)
+    estimate = slope(effects + 2 * numbers, blocks=blocks, cluster_ids=clusters)
+    assert estimate.value == pytest.approx(2)
+    assert estimate.n == 4
+    lost = np.where(np.arange(8) < 7, effects + 2 * numbers, np.nan)
+    assert slope(lost, blocks=blocks, cluster_ids=clusters).n_unscored == 1
+    # Numbers that groups and items explain have no interaction that a score could follow.
+    flat = np.array([0.0, 1.0, 2.0, 3.0] * 2)
+    alone = slope(effects, numbers=flat, blocks=blocks, cluster_ids=clusters)
+    assert np.isnan(alone.value)
+
+
+def prevalence_rows():
+    """Made prevalences of eight diseases and three groups in four templates, one cell left out."""
+    rng = np.random.default_rng(3)
+    numbers = rng.normal(size=(8, 3))
+    records = [
+        {
+            "experiment": "race_prevalence",
+            "model_id": "made",
+            "prompt_id": f"{item}/{template}/{group}",
+            "pair_id": f"{item}/{template}",
+            "group": name,
+            "condition": f"disease {item}",
+            "template": f"template {template}",
+            "log_prevalence": numbers[item, group],
+        }
+        for item in range(8)
+        for template in range(4)
+        for group, name in enumerate(("black", "white", "asian"))
+        if (item, group) != (2, 1)
+    ]
+    return pd.DataFrame(records)
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.6])
+def test_ties_that_follow_prevalence(slope):
+    """A slope is found at its size beside effects of words, diseases and templates, as a fit with dummies has it."""
+    rows = prevalence_rows()
+    rng = np.random.default_rng(5)
+    score = slope * rows["log_prevalence"] + rng.normal(0, 0.1, len(rows))
+    for columns in (["group", "template"], ["condition", "template"]):
+        codes = rows.groupby(columns, sort=False).ngroup().to_numpy()
+        score += rng.normal(0, 3, codes.max() + 1)[codes]
+    experiment = next(one for one in UNSLICED.experiments if one.name == "race_prevalence")
+    study = UNSLICED.changed(experiments=(experiment.changed(design={"controls": {}}),))
+    (found,) = primary_findings(disaggregate(rows.assign(score=score), study, robustness=False))
+    assert found.measure == "slope"
+    assert found.estimate.ci_low <= slope <= found.estimate.ci_high
+    assert (found.estimate.p_value < 0.01) == bool(slope)
+    dummies = [
+        pd.get_dummies(rows[first] + rows["template"]).to_numpy(float)
+        for first in ("group", "condition")
+    ]
+    design = np.column_stack([rows["log_prevalence"], *dummies])
+    fitted = np.linalg.lstsq(design, score.to_numpy(), rcond=None)[0][0]
+    assert found.estimate.value == pytest.approx(fitted)
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_prevalences_of_a_language(upstream, language):
+    """Rows of 15 diseases have the logarithm of the authors' figure; a figure of 0 is left out."""
+    rows = config_rows(NAME, f"race_prevalence_{language}")
+    assert len(rows) == 15 * 10 * 5 - 10
+    asthma = next(row for row in rows if (row["condition"], row["group"]) == ("asthma", "black"))
+    assert float(asthma["log_prevalence"]) == pytest.approx(np.log(910))
+    left_out = {(row["condition"], row["group"]) for row in rows}
+    assert ("chronic kidney disease", "indigenous") not in left_out
 
 
 def test_control_that_fails(rows):

@@ -80,7 +80,7 @@ def test_card_without_outside_source(corpus):
 
 
 def test_no_licence():
-    """A source without a stated licence is not published."""
+    """A source without a stated licence, or one for non-commercial use alone, is not published."""
     withheld = licences.withheld_configs(load_corpus("group_packs"))
     claims = ("occupation_full_names", "diagnosis_full_names")
     configs = ["people", *claims, *(f"{claim}_wordings" for claim in claims)]
@@ -90,7 +90,13 @@ def test_no_licence():
         "original-stereotype": ["not stated"],
         "original-position": ["not stated"],
     }
-    for corpus in set(corpora()) - {"group_packs", "adjective_coreference"}:
+    prevalences = licences.withheld_configs(load_corpus("cross_care"))
+    assert prevalences == {
+        f"{demographic}_prevalence_{language}": ["non-commercial"]
+        for demographic in ("gender", "race")
+        for language in ("en", "es", "zh", "fr")
+    }
+    for corpus in set(corpora()) - {"group_packs", "adjective_coreference", "cross_care"}:
         assert licences.withheld_configs(load_corpus(corpus)) == {}
 
 
