@@ -32,7 +32,8 @@ REWORDED = {
 PLACEBOS = {
     (one.reads.notes.corpus or name, config): one
     for name in studies()
-    for one in load_study(name).experiments
+    # The first to read a config says whose rows it rewords: others may read several at once.
+    for one in reversed(load_study(name).experiments)
     for config in one.reads.rewordings
 }
 
