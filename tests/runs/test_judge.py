@@ -188,8 +188,7 @@ def test_judge_sees_no_group():
         one.score for one in found if one.primary
     }
     assert [
-        finding_names.quantity_name(one).startswith("judged: ")
-        for one in findings_of_judge(found)
+        finding_names.quantity_name(one).startswith("judged: ") for one in findings_of_judge(found)
     ] == [True] * 5
 
 
