@@ -60,6 +60,16 @@ def _questions_of(finding: Finding) -> _Key:
     return finding.study, model, experiment.kind
 
 
+def is_control(finding: Finding) -> bool:
+    """Tell whether a finding is of a positive control, which shows that a model can be measured.
+
+    Args:
+        finding: a finding of any study.
+    """
+    experiment = experiment_of(finding)
+    return experiment is not None and _is_control(experiment, load_study(finding.study))
+
+
 def _is_control(experiment: Experiment, study: Study) -> bool:
     """Tell whether an experiment is the positive control of another."""
     controls = [study.control_of(question) for question in study.experiments]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from swapbias.errors import UsageError, did_you_mean, listed, points_hint
 from swapbias.findings.baseline_gate import compare_with_baseline
 from swapbias.findings.decision import decide, share_of_margin
+from swapbias.findings.families import is_control
 from swapbias.findings.finding import Finding, experiment_of, primary_findings
 from swapbias.findings.gate_checks import Check, Gate, Items
 from swapbias.findings.terms import NO_RANGE, UNMEASURED
@@ -131,14 +132,23 @@ def _components(finding: Finding, findings: Sequence[Finding]) -> tuple[Finding,
 
 
 def _choose(findings: Sequence[Finding], studies: Sequence[str]) -> list[Finding]:
-    """Return the primary findings of the named studies and experiments; of all where none is named."""
+    """Return the primary findings of the named studies and experiments; of all where none is named.
+
+    A positive control has to show a gap: it is checked only where its own name is given.
+    """
     names = {name for finding in findings for name in _names_of(finding)}
     for name in studies:
         if name not in names:
             has = listed(sorted(names))
             hint = did_you_mean(name, sorted(names)) or " Name one of these."
             raise UsageError(f"The run contains no primary finding of {name}: it has {has}.{hint}")
-    return [finding for finding in findings if not studies or _names_of(finding) & set(studies)]
+    chosen = [finding for finding in findings if not studies or _names_of(finding) & set(studies)]
+    return [finding for finding in chosen if _is_named(finding, studies) or not is_control(finding)]
+
+
+def _is_named(finding: Finding, studies: Sequence[str]) -> bool:
+    """Tell whether the experiment of a finding is named itself."""
+    return f"{finding.study}:{finding.experiment}" in studies
 
 
 def _names_of(finding: Finding) -> set[str]:

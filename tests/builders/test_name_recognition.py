@@ -9,7 +9,7 @@ import pytest
 
 from swapbias import audit
 from swapbias.builders.name_recognition import SETS, groups
-from swapbias.findings import disaggregate, primary_findings, terms
+from swapbias.findings import check_gaps, disaggregate, primary_findings, terms
 from swapbias.studies import config_rows, load_study
 from tests import tiny
 
@@ -110,6 +110,14 @@ def test_model_without_error(rows):
     assert np.isnan(control.estimate.ci_low)
     assert control.estimate.p_value == pytest.approx(2 / 2**12)  # 12 words, all one sign
     assert terms.UNMEASURED not in {one.verdict for one in found.values()}
+
+
+def test_gate_without_the_control(rows):
+    """A gate does not check the gap of the control, which has to be there, unless the control is named."""
+    found = [*answers(rows, lambda table: chance(table) < 0.8).values()]
+    assert {check.finding.experiment for check in check_gaps(found).checks} == {"names"}
+    named = check_gaps(found, studies=[f"{NAME}:control"]).checks
+    assert [check.finding.experiment for check in named] == ["control"]
 
 
 def test_audit_of_a_token_classifier(tmp_path):
