@@ -266,11 +266,10 @@ def _name_faults(parsed: Parsed) -> Iterator[str]:
             f"Add a slot [name], or a column name to {PROMPTS}."
         )
         return
-    for where, name, text in zip(
-        prompts["where"], prompts["inserted"], prompts["text"], strict=True
-    ):
+    columns = prompts[["where", "inserted", "text"]]
+    for line, name, text in columns.itertuples(index=False):
         if not re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text):
-            yield f"{where}: the name {quote_name(name)} does not stand in the text. Correct one of them."
+            yield f"{line}: the name {quote_name(name)} does not stand in the text. Correct one of them."
 
 
 # --- columns --------------------------------------------------------------------------------------------
