@@ -322,18 +322,23 @@ def _subset_findings(
         for value, sliced in split_rows(rows, cut.column):
             sliced_context = replace(context, slice_by=cut.name, slice_value=value)
             if cut is not _ALL or not experiment.never_pooled:
-                if not (brief and answers_by_effects(experiment)):
-                    for gap in sliced_context.gaps():
-                        yield from gap_findings(gap, sliced)
-                        yield from tail_findings(gap, sliced)
-                if not brief:
-                    yield from omnibus_findings(sliced_context, sliced, ALL)
-                yield from level_findings(sliced_context, sliced)
+                yield from _group_findings(sliced_context, sliced, brief=brief)
             yield from rate_findings(sliced_context, sliced)
     yield from factor_findings(context, rows)
     yield from count_findings(context, rows)
     yield from correlation_findings(context, rows)
     yield from slope_findings(context, rows)
+
+
+def _group_findings(context: Context, rows: pd.DataFrame, *, brief: bool) -> Iterator[Finding]:
+    """Yield gaps between groups, their test together, and means of groups; ``brief`` as in ``_subset_findings``."""
+    if not (brief and answers_by_effects(context.experiment)):
+        for gap in context.gaps():
+            yield from gap_findings(gap, rows)
+            yield from tail_findings(gap, rows)
+    if not brief:
+        yield from omnibus_findings(context, rows, ALL)
+    yield from level_findings(context, rows)
 
 
 def _contrast_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:

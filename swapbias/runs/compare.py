@@ -369,10 +369,15 @@ def _scored_rows(
                     f"what an audit writes ({fault})."
                 )
                 continue
-            heavy = ["top_tokens"] if _keeps_texts(model, columns) else ["text", "top_tokens"]
-            rows = rows.drop(columns=heavy, errors="ignore").assign(model_id=model.name)
+            rows = _compared_columns(rows, model, columns).assign(model_id=model.name)
             scored.setdefault(study, {})[model.name] = rows
     return scored, left_out
+
+
+def _compared_columns(rows: pd.DataFrame, model: ComparedModel, columns: Columns) -> pd.DataFrame:
+    """Return the rows of a model without the columns that a comparison does not hold in memory."""
+    heavy = ["top_tokens"] if _keeps_texts(model, columns) else ["text", "top_tokens"]
+    return rows.drop(columns=heavy, errors="ignore")
 
 
 def _keeps_texts(model: ComparedModel, columns: Columns) -> bool:
