@@ -208,9 +208,9 @@ def interaction_slope(
     slope = float(number @ score) / size
     pairs = np.column_stack([item_codes, block_codes])
     first, units = np.unique(pairs, axis=0, return_index=True, return_inverse=True)[1:]
-    influence = np.bincount(units.ravel(), number * (score - slope * number))
+    residuals = np.bincount(units.ravel(), number * (score - slope * number))
     leverage = np.bincount(item_codes, number**2) / size
-    influence = influence / (1 - leverage[item_codes[first]])
+    influence = residuals / (1 - leverage[item_codes[first]])
     values = slope + influence * len(first) / size
     factors = {name: codes[is_scored][first] for name, codes in cluster_ids.items()}
     sides = np.zeros(len(first), dtype=np.intp)
