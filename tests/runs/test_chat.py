@@ -88,7 +88,7 @@ def test_planted_bias(rows, tmp_path, quiet, monkeypatch):
     for path in run.folder.rglob("*"):
         assert not path.is_file() or b"sk-very-secret" not in path.read_bytes(), path
     skipped = {one["experiment"]: one["reason"] for one in run.manifest()["skipped"]}
-    assert "needs a causal model" in skipped["odds"]
+    assert "-M scoring=log-odds" in skipped["odds"]
 
 
 def test_stopped_run(rows, tmp_path, quiet, monkeypatch):

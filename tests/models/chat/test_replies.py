@@ -448,7 +448,7 @@ def test_json_schema():
         )
         schemas = [one["response_format"]["json_schema"]["schema"] for one in server.requests]
     assert [one.score for one in found] == [1.0, 1.0]
-    assert [one["properties"]["answer"]["enum"] for one in schemas] == [["Yes", "No"], ["A", "B"]]
+    assert [one["properties"]["answer"]["enum"] for one in schemas] == [["A", "B"], ["Yes", "No"]]
     prompts = [row(f"s{n}", f"Is it {n}?", OPTIONS) for n in range(3)]
     with ChatServer(lambda prompt: "Yes") as server:
         server.fault = refusing(server, "response_format")
