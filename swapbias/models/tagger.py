@@ -80,7 +80,7 @@ class Tagger(Kind):
         if not hasattr(scorer, "finding"):  # a scorer of the user's own
             return scorer
         configured: Scorer = scorer.finding(split_labels(options.person), pieces=options.pieces)
-        return configured
+        return configured.reading_in(experiment.compares.unit)
 
 
 TAGGER = Tagger()
