@@ -98,11 +98,11 @@ class TokenTagScorer(TransformersScorer):
     """What labels a word of several pieces."""
 
     def __init__(self, model: Any, tokenizer: Any, **settings: Any) -> None:
-        """Read a token classifier; a UsageError where its tokenizer does not say where tokens stand in a text."""
+        """Read a token classifier; a UsageError where its tokenizer does not say where tokens are in a text."""
         super().__init__(model, tokenizer, **settings)
         if not getattr(tokenizer, "is_fast", False):
             raise UsageError(
-                f"The tokenizer of {self.model_id} does not say where its tokens stand in a text. "
+                f"The tokenizer of {self.model_id} does not say where its tokens are in a text. "
                 "Wrap the model in a function that returns spans."
             )
         config = self.model.config

@@ -37,7 +37,7 @@ def describe_judges(judged: Sequence[Finding]) -> list[str]:
     sentences = []
     if len(judges) == 1:
         sentences.append(
-            f"The gap is about this judge alone. Name {terms.FEWEST} judges or more for a gap that holds for others."
+            f"The gap is about this judge alone. Name {terms.FEWEST} judges or more for a gap of other judges too."
         )
     elif len(judges) < terms.FEWEST:
         sentences.append(

@@ -223,8 +223,8 @@ class Shows(Declared):
     covariates: Annotated[tuple[Covariate, ...], SET_BY_AUDIT] = ()
     """Numbers to correlate mean scores with."""
     slopes: Annotated[Mapping[Text, Text], FOR_PACKAGE] = {}
-    """Columns of a number for each group and value of the first random column, with its name: how far scores follow
-    it by the interaction of the two alone, within each value of the other random columns."""
+    """Columns of a number for each group and value of the first random column, with its name. Scores follow it by the
+    interaction of the two, within each value of the other random columns."""
     rates: Annotated[tuple[Rates, ...], FOR_PACKAGE] = ()
     """Rates of predictions and labels, of answers, or of cosines; geometric means of ratios of probabilities. Of
     answers ``balance`` says which of two is given more, ``exchanges`` whether they follow words or their places."""

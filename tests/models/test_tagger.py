@@ -224,7 +224,7 @@ def test_names_in_own_notes(tmp_path):
             {"templates.csv": "template\n[who] left.\n", "slots.csv": "pair,group,who\n1,a,Ann\n1,b,Bo\n"},
             "nothing says which name to find",
         ),
-        ({"templates.csv": "template\nx[name] left.\n"}, "does not stand in the text"),
+        ({"templates.csv": "template\nx[name] left.\n"}, "is not in the text"),
     ],
     ids=["no name", "part of a word"],
 )  # fmt: skip

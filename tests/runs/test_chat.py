@@ -290,7 +290,8 @@ def test_plan_of_a_kind(tmp_path, monkeypatch):
     assert told[0].startswith("owner/name is not on this machine, and HF_HUB_OFFLINE is set.")
     kinds = [one for one in told if one.startswith("As a ")]
     assert kinds == [
-        f"As a {kind} model:" for kind in ("masked", "classifier", "regression", "causal")
+        f"As a {kind} model:"
+        for kind in ("masked", "classifier", "regression", "causal", "tagger", "retrieval")
     ]
     assert any(one.startswith("gendered_stigma rq1: ") for one in told)
     told = list(plan_sentences(Settings(model="owner/name", studies=("gendered_stigma:rq1",))))
@@ -306,7 +307,7 @@ def test_plan_of_a_kind(tmp_path, monkeypatch):
 
 
 def test_plan_of_a_hub_model(tmp_path, monkeypatch):
-    """A plan of a model on the Hub fetches its config alone."""
+    """A plan of a model on the Hub fetches its config and its list of modules alone."""
     folder = tiny.save_causal(tmp_path / "causal")
     monkeypatch.setattr("swapbias.hub_http.offline_reason", lambda: "")
     read = []
@@ -318,6 +319,7 @@ def test_plan_of_a_hub_model(tmp_path, monkeypatch):
         return AutoConfig.from_pretrained(folder)
 
     monkeypatch.setattr("swapbias.models.model_config.read_config", config)
+    monkeypatch.setattr("swapbias.models.encoder_layout.has_modules", lambda model, load: False)
     told = list(plan_sentences(Settings(model="owner/name", studies=STUDY, limit=32)))
     assert (told[0], read) == (
         "adjective_coreference odds: 32 prompts for owner/name",

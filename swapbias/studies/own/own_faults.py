@@ -255,7 +255,7 @@ def _swap_faults(units: pd.DataFrame, compared: pd.DataFrame) -> Iterator[str]:
 
 
 def _name_faults(parsed: Parsed) -> Iterator[str]:
-    """Find prompts of token classifiers that do not say which name to find, or in whose text it does not stand."""
+    """Find prompts of token classifiers that do not say which name to find, or in whose text it is not."""
     if "tagger" not in parsed.declared.kind:
         return
     prompts = parsed.prompts[~parsed.prompts["masked"].astype(bool)]
@@ -269,7 +269,7 @@ def _name_faults(parsed: Parsed) -> Iterator[str]:
     columns = prompts[["where", "inserted", "text"]]
     for line, name, text in columns.itertuples(index=False):
         if not re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text):
-            yield f"{line}: the name {quote_name(name)} does not stand in the text. Correct one of them."
+            yield f"{line}: the name {quote_name(name)} is not in the text. Correct one of them."
 
 
 # --- columns --------------------------------------------------------------------------------------------
