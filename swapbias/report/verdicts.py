@@ -361,7 +361,7 @@ def describe_margins(rows: Sequence[Finding]) -> str:
     margins = [format_margin(finding) for finding in primary if not math.isnan(finding.margin)]
     if not margins:
         return "the margin"
-    return join_names(list(dict.fromkeys(margins)))
+    return ", or ".join(dict.fromkeys(margins))
 
 
 def describe_chance_of_gap(rows: Sequence[Finding]) -> str:
