@@ -185,7 +185,7 @@ def slope_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
     experiment = context.experiment
     rows = rows[rows["group"].isin(experiment.compared)]
     item, *others = experiment.design.random or ("pair_id",)
-    for column, name in experiment.shows.slopes.items():
+    for column, name in experiment.compares.slopes.items():
         if column not in rows or rows["group"].nunique() < 2:
             continue
         blocks = rows[others].astype(str).agg("/".join, axis=1) if others else rows["experiment"]

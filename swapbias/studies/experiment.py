@@ -162,6 +162,9 @@ class Compares(Declared):
     """The gap that counts as small, as a share of the range of the unit (5 points is 0.05); by default 0.05."""
     orders: Annotated[Switch, FOR_PACKAGE] = False
     """Whether the groups are orders of the options, which no reading may average."""
+    slopes: Annotated[Mapping[Text, Text], FOR_PACKAGE] = {}
+    """Columns of a number for each group and value of the first random column, with its name. Scores follow it by the
+    interaction of the two, within each value of the other random columns."""
     primary: Annotated[Primary, FOR_PACKAGE] = Primary()
     """Which findings answer the question."""
 
@@ -222,9 +225,6 @@ class Shows(Declared):
     where columns are called so."""
     covariates: Annotated[tuple[Covariate, ...], SET_BY_AUDIT] = ()
     """Numbers to correlate mean scores with."""
-    slopes: Annotated[Mapping[Text, Text], FOR_PACKAGE] = {}
-    """Columns of a number for each group and value of the first random column, with its name. Scores follow it by the
-    interaction of the two, within each value of the other random columns."""
     rates: Annotated[tuple[Rates, ...], FOR_PACKAGE] = ()
     """Rates of predictions and labels, of answers, or of cosines; geometric means of ratios of probabilities. Of
     answers ``balance`` says which of two is given more, ``exchanges`` whether they follow words or their places."""

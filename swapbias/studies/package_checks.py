@@ -94,6 +94,7 @@ def disagreements(values: Mapping[str, Any], study: Study) -> Iterator[RawFault]
             )
         declared = values["experiments"][number]
         yield from _unit_faults(key_path, _value(declared, "compares.unit"))
+        yield from _decision_faults(key_path, experiment)
         yield from _group_faults(key_path, experiment, _value(declared, "compares.primary"))
         yield from _answer_faults(key_path, experiment)
         yield from _design_faults(key_path, experiment, study.name)
@@ -109,6 +110,18 @@ def _unit_faults(key_path: KeyPath, stated: Any) -> Iterator[RawFault]:
         yield (*key_path, "compares", "unit"), sentence, ""
 
 
+def _decision_faults(key_path: KeyPath, experiment: Experiment) -> Iterator[RawFault]:
+    """Find scores of a decision that the unit does not reach."""
+    unit = experiment.compares.unit
+    for threshold in experiment.shows.decisions:
+        if threshold < unit.low or threshold > unit.high:
+            sentence = (
+                f"decisions has {threshold:g}, and scores go from {unit.low:g} to {unit.high:g}. "
+                "Correct it."
+            )
+            yield (*key_path, "shows", "decisions"), sentence, ""
+
+
 def _group_faults(key_path: KeyPath, experiment: Experiment, primary: Any) -> Iterator[RawFault]:
     """Find groups, a subset and a contrast that do not go together."""
     compares = experiment.compares
@@ -122,6 +135,11 @@ def _group_faults(key_path: KeyPath, experiment: Experiment, primary: Any) -> It
             "subset divides the rows, and no contrast or primary says which part answers. Add one."
         )
         yield (*key_path, "compares", "subset"), sentence, ""
+    if compares.primary.measure == "slope" and not compares.slopes:
+        sentence = (
+            'primary is a slope, and no slopes are stated. Add slopes = {column = "its name"}.'
+        )
+        yield (*key_path, "compares", "primary"), sentence, ""
     for key, value in {"groups": compares.groups, "reference": compares.reference}.items():
         if compares.measure and not value:
             sentence = (

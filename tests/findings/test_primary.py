@@ -27,7 +27,7 @@ EXPERIMENTS = [
     (study, one)
     for study in studies()
     for one in load_study(study).experiments
-    if len(one.compares.groups) < 2
+    if len(one.compares.groups) < 2 and not one.compares.slopes  # no group is the fairer one
 ]
 
 
@@ -145,7 +145,7 @@ UNORIENTED = (  # levels of one group, and comparisons of which no side is the f
     "sign_kept", "gap_without_doubtful", "impact_ratio", "nonanswer_gap", "truncation_gap", "mean", "count_above",
     "correlation", "macro_f1", "agreement", "kappa", "group_leakage", "signed_mean", "ratio_to_best",
     "times_selected", "geometric_mean", "geometric_ratio",
-    "decision_flips", "decision_gap", "quantile_gap", "judge_agreement", "judge_kappa", "judge_correlation",
+    "slope", "decision_flips", "decision_gap", "quantile_gap", "judge_agreement", "judge_kappa", "judge_correlation",
 )  # fmt: skip
 
 

@@ -273,6 +273,7 @@ def names(text, value):
 
 # Values that no card lists: the authors' categories, which social_distance passes on as they are, and packs.
 COLUMNS_OF_MANY_VALUES = {
+    *(("hatecheck", one, "construct", 22) for one in ("original", "original_asked")),
     ("hatecheck", "original_misses", "construct", 17),
     ("hatecheck", "original_asked_misses", "construct", 17),
     ("social_distance", "original", "label", 39),

@@ -82,8 +82,11 @@ FOLDERS = {  # of each kind a model, saved; xlnet is another masked one
     "classifier": lambda place: tiny.save_classifier(place, SENTIMENT),
     "regression": lambda place: tiny.save_classifier(place, ["score"]),
     "causal": tiny.save_causal,
+    "tagger": tiny.save_tagger,
+    "retrieval": tiny.save_bi_encoder,
 }
 OTHERS = {"bag of words": bag_of_words, "bilstm": bilstm}
+CORPORA = {"tagger": ("name_recognition", "control"), "retrieval": ("profile_search", "gender")}
 KINDS = {one.name: one for one in kinds()}
 READINGS = [
     (name, one) for name in FOLDERS for one in KINDS["masked" if name == "xlnet" else name].readings
@@ -109,6 +112,8 @@ def test_nan_weights(name, reading, tmp_path):
         if reading in ("antonyms", "attitude"):
             config = "template4" if kind.name == "causal" else "baseline"
             prompts = as_prompts(config_rows("social_distance", config)[:2])
+        elif kind.name in CORPORA:
+            prompts = as_prompts(config_rows(*CORPORA[kind.name])[:2])
     found = scorer.score(prompts, done.append)
     assert is_lost(found)
     assert sum(done) == pytest.approx(len(prompts))

@@ -2,6 +2,7 @@
 
 import pickle
 import re
+import sys
 from copy import copy, deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,6 +24,7 @@ from swapbias.studies import Candidate, Prompt, load_study
 from swapbias.studies.catalogue import experiments_that
 from tests import tiny
 from tests.conftest import ROOT
+from tests.models.chat import fake_vllm
 from tests.models.clinical.test_features import direction
 from tests.models.clinical.test_phenotype import scorer as phenotype
 from tests.scoring import read_as
@@ -83,6 +85,12 @@ def scorers_by_class(tmp_path_factory):
     chat = import_module("swapbias.models.chat.openai_client").ChatScorer("m", CHAT)
     classifier_class = import_module("swapbias.models.clinical.phenotype").ClassifierScorer
     local = import_module("swapbias.models.chat.local").LocalChatScorer
+    offline_vllm = import_module("swapbias.models.chat.offline_vllm").VllmScorer
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(sys.modules, "vllm", fake_vllm.module())
+        patched.setenv("VLLM_NO_USAGE_STATS", "")
+        options = ChatOptions(model="m", provider="vllm")
+        by_vllm = offline_vllm.load(str(folder / "causal"), LoadOptions(), options)
     searching = load_scorer(lambda queries, documents: [0.5] * len(queries), kind="retrieval")
     (judged, *_) = [
         experiment
@@ -111,6 +119,7 @@ def scorers_by_class(tmp_path_factory):
         direction(),
         chat,
         local.load(str(folder / "causal"), LoadOptions(), ChatOptions(model="m", provider="local")),
+        by_vllm,
         JudgedScorer(
             chat,
             {"m": chat.with_reader(read_judgement)},
@@ -138,9 +147,8 @@ def test_example_of_every_scorer(scorers_by_class):
         for one in shipped
         if not one.__abstractmethods__ and not one.__name__.startswith("_")
     }
-    assert leaves - {"AnsweringScorer"} == {
-        *scorers_by_class
-    }  # it asks nobody and is for estimates alone
+    ask_nobody = {"AnsweringScorer", "TemplatedScorer"}  # for estimates, and the base of two
+    assert leaves - ask_nobody == {*scorers_by_class}
     assert len(scorers_by_class) >= 23
 
 
@@ -205,8 +213,9 @@ def test_configured_scorer(scorers_by_class, tmp_path):
                 assert (scorer.options.max_tokens, "more" in scorer.identity) == (16, False)
 
 
-def test_scoring_changes_no_attribute(scorers_by_class):
+def test_scoring_changes_no_attribute(scorers_by_class, monkeypatch):
     """Scoring changes no attribute: caches are objects that a scorer has before and after."""
+    monkeypatch.setitem(sys.modules, "vllm", fake_vllm.module())
     masked = Prompt(text="She <mask>.", lexicon="gendered_stigma/rq1/female")
     rated = Prompt(text="She <mask>.", lexicon="social_distance/attitude/negative")
     named = Prompt(text="Ann", candidates=(Candidate("Ann", 1.0),))

@@ -20,7 +20,7 @@ FOR_CHECKOUTS = ("dev", "docs")
 EXTRAS_OF = {
     "metrics": "metrics",
     "swapbias/report": "audit",
-    "swapbias/models": "audit models adapters chat clinical explain train inspect",
+    "swapbias/models": "audit models adapters chat clinical explain train inspect vllm",
     "swapbias/findings": "judge",
     "swapbias/swapping": "judge models ray",
     "swapbias/callback.py": "models",

@@ -408,7 +408,7 @@ def test_stopped_run(by, tmp_path):
     """A run that is stopped keeps the answers that arrived and repeats no request."""
     path = tmp_path / "answers.jsonl"
     with ChatServer(
-        upper, fault=first("slow", "text 2") if by == signal.SIGINT else None, pause=0.02
+        upper, fault=first("slow", "text 10") if by == signal.SIGINT else None, pause=0.02
     ) as server:
         command = [sys.executable, "-c", SCRIPT, server.base_url, str(path)]
         process = subprocess.Popen(

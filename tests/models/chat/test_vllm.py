@@ -163,9 +163,9 @@ def test_engine_on_the_command_line():
     ):
         read_settings(["engine=vllm", "provider=local"])
     with pytest.raises(
-        UsageError, match="vLLM takes the memory of the GPUs for one model, and -M judge is given"
+        UsageError, match="vLLM takes the memory of the GPUs for one model, and --judge is given"
     ):
-        ChatOptions(model="m", provider="vllm", judge="j").check()
+        ChatOptions(model="m", provider="vllm", judge=("j",)).check()
     refused(run_swapbias("audit", "--study", "bbq", "-M", "engine=vllm"), 2, "Name it with --chat.")
 
 
