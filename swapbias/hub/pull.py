@@ -260,7 +260,7 @@ def _keep(file: Path, new: Path) -> None:
     new.parent.mkdir(parents=True, exist_ok=True)
     try:
         os.link(file, new, follow_symlinks=False)
-    except (OSError, NotImplementedError):
+    except (OSError, NotImplementedError):  # no hard links, or none that leave a link as it is
         shutil.copy2(file, new, follow_symlinks=False)
 
 
