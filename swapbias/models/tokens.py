@@ -15,9 +15,7 @@ def token_rows(model: Any) -> int | None:
     """
     try:
         table = model.get_input_embeddings()
-    except (
-        NotImplementedError
-    ):  # what transformers raises for a model without one table of embeddings
+    except NotImplementedError:  # by transformers: the model has no single table of embeddings
         table = None
     if hasattr(table, "num_embeddings"):
         return int(table.num_embeddings)
