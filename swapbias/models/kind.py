@@ -10,7 +10,7 @@ from swapbias.errors import UsageError, listed
 from swapbias.measures import Unit, units
 from swapbias.models.base import Request, Training
 from swapbias.models.immutable import Immutable
-from swapbias.models.model_names import short_name
+from swapbias.models.model_names import is_callable, short_name
 from swapbias.models.progress import Bar, Say, no_bar, silent
 from swapbias.models.scorer import Scorer
 from swapbias.studies import JUDGED, Experiment, Row, column, option_texts
@@ -90,8 +90,12 @@ class Kind(Immutable):
             bar: begins a bar for work that takes long.
 
         Returns:
-            The loaded model, whose type is a matter of the kind.
+            The loaded model, whose type is a matter of the kind; of ``module:function`` a scorer of the function,
+            where the kind has functions.
         """
+        if self.function_scorer and is_callable(model):
+            scorer = imported(self.function_scorer)
+            return scorer.load(model, batch_size=request.load.batch_size)
         return imported(self.scorer).load(model, request.load)
 
     def fits(

@@ -52,7 +52,7 @@ class Retrieval(Kind):
         """
         load = request.load
         if model_names.is_callable(model):
-            return imported(self.function_scorer).load(model, batch_size=load.batch_size)
+            return super().load(model, request)
         need(f"The model {model_names.model_name(model)}", *MODELS, extra="models")
         name = self.scorer
         if encoder_layout.has_modules(model, load):

@@ -5,9 +5,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic.dataclasses import dataclass
 
-from swapbias.models import model_names
 from swapbias.models.base import Labels, Request, Training
-from swapbias.models.kind import Kind, Reading, imported
+from swapbias.models.kind import Kind, Reading
 from swapbias.models.options import STRICT, Options, Use
 from swapbias.models.person_labels import split_labels
 from swapbias.models.scorer import Scorer
@@ -41,18 +40,6 @@ class Tagger(Kind):
     architectures = ("ForTokenClassification",)
     readings: Mapping[str, Reading] = {"": Reading({"score": FOUND, "covered": COVERED})}
     """The ways to read its models by the name that experiments declare, blank for the usual one."""
-
-    def load(self, model: str, request: Request, **_progress: Any) -> Any:
-        """Load a token classifier, or a Python function that returns spans.
-
-        Args:
-            model: a name as ``fits`` yields it.
-            request: says how it is loaded.
-        """
-        if model_names.is_callable(model):
-            scorer = imported(self.function_scorer)
-            return scorer.load(model, batch_size=request.load.batch_size)
-        return imported(self.scorer).load(model, request.load)
 
     def read(
         self,

@@ -151,8 +151,7 @@ class Classifier(Kind):
         if formats.is_saved(model):
             return imported("classifier:load_saved")(model, request.load)
         if model_names.is_callable(model):
-            scorer = imported(self.function_scorer)
-            return scorer.load(model, batch_size=request.load.batch_size)
+            return super().load(model, request)
         return imported(self.scorer).load(model, request.load, kind=request.kind)
 
     def read_as(self, model: Any, reading: str) -> Scorer:
