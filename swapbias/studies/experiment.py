@@ -1,6 +1,6 @@
 """Experiments: the questions of a study, which rows they read and how two groups of them are compared."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
@@ -264,6 +264,14 @@ class Question(Declared):
     """The numbers that are shown beside the answer."""
     words: Words = Words()
     """The words in which sentences say what was found."""
+
+    def decision_faults(self) -> Iterator[str]:
+        """Say which scores of a decision lie beyond the scale."""
+        unit = self.compares.unit
+        for threshold in self.shows.decisions:
+            if threshold < unit.low or threshold > unit.high:
+                scale = f"scores go from {unit.low:g} to {unit.high:g}"
+                yield f"decisions has {threshold:g}, and {scale}. Correct it."
 
 
 class Experiment(Question):

@@ -94,7 +94,8 @@ def disagreements(values: Mapping[str, Any], study: Study) -> Iterator[RawFault]
             )
         declared = values["experiments"][number]
         yield from _unit_faults(key_path, _value(declared, "compares.unit"))
-        yield from _decision_faults(key_path, experiment)
+        for sentence in experiment.decision_faults():
+            yield (*key_path, "shows", "decisions"), sentence, ""
         yield from _group_faults(key_path, experiment, _value(declared, "compares.primary"))
         yield from _answer_faults(key_path, experiment)
         yield from _design_faults(key_path, experiment, study.name)
@@ -108,18 +109,6 @@ def _unit_faults(key_path: KeyPath, stated: Any) -> Iterator[RawFault]:
         hint = near or ' Declare a new one as {name = "...", range = [0, 1]}.'
         sentence = f"unit is {quoted(stated)}, and there is none.{hint}"
         yield (*key_path, "compares", "unit"), sentence, ""
-
-
-def _decision_faults(key_path: KeyPath, experiment: Experiment) -> Iterator[RawFault]:
-    """Find scores of a decision that the unit does not reach."""
-    unit = experiment.compares.unit
-    for threshold in experiment.shows.decisions:
-        if threshold < unit.low or threshold > unit.high:
-            sentence = (
-                f"decisions has {threshold:g}, and scores go from {unit.low:g} to {unit.high:g}. "
-                "Correct it."
-            )
-            yield (*key_path, "shows", "decisions"), sentence, ""
 
 
 def _group_faults(key_path: KeyPath, experiment: Experiment, primary: Any) -> Iterator[RawFault]:

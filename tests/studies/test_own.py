@@ -311,6 +311,12 @@ def test_too_many_prompts(monkeypatch):
         ),
         (
             "study.toml",
+            "[shows]",
+            '[compares.unit]\nname = "stars"\nrange = [0, 5]\n\n[shows]\ndecisions = [6]',
+            "decisions has 6, and scores go from 0 to 5. Correct it.",
+        ),
+        (
+            "study.toml",
             "margin =",
             "margins =",
             "study.toml:12: 'margins' is no key here. Did you mean margin?",

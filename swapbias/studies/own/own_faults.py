@@ -40,6 +40,8 @@ def find_faults(parsed: Parsed) -> list[str]:
     declares_groups = not parsed.declaration_faults.keys() & group_keys
     is_whole = has_prompts and not parsed.table_faults and declares_groups
     sentences += _group_faults(parsed, is_whole=is_whole)
+    line = parsed.line("decisions")
+    sentences += [f"{line}: {sentence}" for sentence in parsed.declared.decision_faults()]
     if has_prompts:
         sentences += _text_faults(parsed)
         if is_whole:
