@@ -10,11 +10,11 @@ from pathlib import Path
 
 from tests.conftest import ROOT
 
-# Imports the libraries, nothing of swapbias, and makes each command a process of its own: most of the time of a fresh
-# one goes into these imports.
+# Imports the libraries, nothing of swapbias, and makes each command or piece of code a process of its own: most of
+# the time of a fresh one goes into these imports.
 STARTER = """
 import json, os, runpy, sys
-import datasets, jinja2, pandas, pydantic, rich, typer, yaml
+import datasets, jinja2, pandas, pydantic, rich, scipy.stats, typer, yaml
 for line in sys.stdin:
     job = json.loads(line)
     if process := os.fork():
@@ -25,8 +25,11 @@ for line in sys.stdin:
     os.environ.clear()
     os.environ.update(job["environment"])
     sys.path[1:1] = job["folders"]
-    sys.argv = ["swapbias", *job["arguments"]]
-    runpy.run_module("swapbias", run_name="__main__", alter_sys=True)
+    sys.argv = [job["program"], *job["arguments"]]
+    if job["code"]:
+        exec(compile(job["code"], "<string>", "exec"), vars(sys.modules["__main__"]))
+    else:
+        runpy.run_module("swapbias", run_name="__main__", alter_sys=True)
     sys.exit()
 """
 
@@ -54,28 +57,42 @@ def install(folder, name, points, files):
 
 
 def run(code, *folders, arguments=(), **environment):
-    """Run Python code in a fresh process with these folders on its path."""
+    """Run Python code in a process with these folders on its path, which has imported nothing of swapbias."""
+    if environment:  # libraries read some of it when they are imported
+        return run_fresh(code, *folders, arguments=arguments, **environment)
+    return _started("-c", arguments, folders, code=code)
+
+
+def run_fresh(code, *folders, arguments=(), **environment):
+    """Run Python code in a process with these folders on its path, which has imported nothing at all."""
     return _done([sys.executable, "-c", code, *arguments], folders, environment)
 
 
 def swapbias(*arguments, folders=(), **environment):
-    """Run a command in a fresh process with these folders on its path."""
-    if environment:  # libraries read some of it when they are imported
+    """Run a command in a process with these folders on its path, which has imported nothing of swapbias."""
+    if environment:
         return _done([sys.executable, "-m", "swapbias", *map(str, arguments)], folders, environment)
+    return _started("swapbias", arguments, folders)
+
+
+def _started(program, arguments, folders, *, code=""):
+    """Have a command, or code, run by the process that has the libraries."""
     with tempfile.TemporaryDirectory() as name:
         files = {stream: str(Path(name) / stream) for stream in ("stdout", "stderr")}
         job = {
             **files,
             "environment": _environment(folders),
             "folders": [str(folder) for folder in folders],
+            "program": program,
             "arguments": [str(argument) for argument in arguments],
+            "code": code,
         }
         starter = _starter()
         starter.stdin.write(json.dumps(job) + "\n")
         starter.stdin.flush()
-        code = int(starter.stdout.readline())
+        exit_code = int(starter.stdout.readline())
         streams = {stream: Path(path).read_text() for stream, path in files.items()}
-    return subprocess.CompletedProcess(job["arguments"], code, **streams)
+    return subprocess.CompletedProcess(job["arguments"], exit_code, **streams)
 
 
 @cache

@@ -8,7 +8,7 @@ import pytest
 from swapbias import runs
 from swapbias.studies import catalogue
 from tests import tiny
-from tests.distributions import run
+from tests.distributions import run, run_fresh
 
 # Runs each step in one process, and prints the builders that it has brought.
 STEPS = """
@@ -117,7 +117,7 @@ def test_first_batch_imports(tmp_path):
     model = tmp_path / "model"
     model.mkdir()
     tiny.save("roberta", model)
-    done = run(FIRST_BATCH, arguments=[str(model), "gendered_stigma", str(tmp_path / "run")])
+    done = run_fresh(FIRST_BATCH, arguments=[str(model), "gendered_stigma", str(tmp_path / "run")])
     assert done.returncode == 0, done.stderr
     imported = json.loads(done.stdout.splitlines()[-1])
     builders = [name for name in imported if name.startswith("swapbias.builders.")]
