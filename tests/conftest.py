@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -23,7 +24,22 @@ def files_below(folder):
     }
 
 
+class ExampleFinder:
+    """Looks for examples in files that have any: to import and walk over all others takes long."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(self, file_path):
+        collectors = yield
+        has_examples = file_path.suffix == ".py" and b">>>" in file_path.read_bytes()
+        return [
+            collector
+            for collector in collectors
+            if has_examples or not isinstance(collector, DoctestModule)
+        ]
+
+
 def pytest_configure(config):
+    config.pluginmanager.register(ExampleFinder())
     # Set before transformers and datasets are imported, and inherited by subprocesses.
     # Not below .pytest_cache: evaluate takes a path apart at ".py".
     # One commit, one verdict: the same examples each time. SWAPBIAS_SEARCH=N looks for new ones, N times as many.
