@@ -1,11 +1,15 @@
 """The scripts in examples/, run as their first lines say, each on a model or files made here."""
 
+import contextlib
 import csv
+import io
 import os
 import re
+import runpy
 import stat
 import subprocess
 import sys
+import warnings
 
 import pytest
 
@@ -17,8 +21,25 @@ EXAMPLES = ROOT / "examples"
 GAP = re.compile(r"([+-][\w.]+) \(([+-][\w.]+) to ([+-][\w.]+)\)")
 
 
-def run(*arguments, code=0, **changed):
-    """Run a script of the folder; returns what it prints."""
+def run_here(script, *arguments, code=0):
+    """Run a script in this process, which has the libraries loaded; returns what it prints."""
+    printed = io.StringIO()
+    with pytest.MonkeyPatch.context() as patched, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        patched.setattr(sys, "argv", [str(script), *map(str, arguments)])
+        patched.chdir(ROOT)
+        ended = 0
+        with contextlib.redirect_stdout(printed):
+            try:
+                runpy.run_path(str(script), run_name="__main__")
+            except SystemExit as end:
+                ended = end.code
+    assert ended == code, printed.getvalue()
+    return printed.getvalue()
+
+
+def run(*arguments, **changed):
+    """Run a program in a process of its own; returns what it prints."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore", **changed}
     done = subprocess.run(
         [sys.executable, *map(str, arguments)],
@@ -28,7 +49,7 @@ def run(*arguments, code=0, **changed):
         env=environment,
         check=False,
     )
-    assert done.returncode == code, done.stdout + done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
@@ -75,9 +96,9 @@ def test_nightly_gate(tmp_path):
     more = ("--study", "occupation_sentiment:control", "--runs", tmp_path)
     first = run(*script, *more, "--night", "2026-01-01", "--max-gap", "0.2")
     assert first.splitlines()[0] == "2026-01-01, every gap: passes"
-    second = run(*script, *more, "--night", "2026-01-02", "--max-gap", "0.2")
+    second = run_here(*script, *more, "--night", "2026-01-02", "--max-gap", "0.2")
     assert "2026-01-02, against 2026-01-01: passes" in second
-    third = run(*script, *more, "--night", "2026-01-03", "--max-gap", "0.001", code=1)
+    third = run_here(*script, *more, "--night", "2026-01-03", "--max-gap", "0.001", code=1)
     assert third.splitlines()[0] == "2026-01-03, every gap: fails"
     passed = sorted(mark.parent.name for mark in tmp_path.glob("*/passed"))
     assert passed == ["2026-01-01", "2026-01-02"]
@@ -106,7 +127,7 @@ def test_own_notes(tmp_path, ids):
         with (tmp_path / f"{name}.csv").open("w", newline="") as file:
             csv.writer(file).writerows([(*ids, "text", "label"), *rows])
     (tmp_path / "out").mkdir()
-    printed = run(
+    printed = run_here(
         *(EXAMPLES / "own_notes.py", "--train", tmp_path / "train.csv"),
         *("--test", tmp_path / "test.csv", "--out", tmp_path / "out"),
     )

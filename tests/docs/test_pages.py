@@ -97,10 +97,13 @@ def test_columns_are_explained():
     assert sorted(explained) == sorted(run.findings)
 
 
-def test_reference_pages(tmp_path):
+def test_reference_pages(tmp_path, monkeypatch):
     """The pages of commands and of questions are what scripts/reference_pages.py writes."""
     script = ROOT / "scripts" / "reference_pages.py"
-    subprocess.run([sys.executable, str(script), str(tmp_path)], cwd=ROOT, check=True)
+    for name in ("SWAPBIAS_CACHE", "SWAPBIAS_UPSTREAM"):  # which the script sets
+        monkeypatch.setenv(name, os.environ[name])
+    monkeypatch.setattr(sys, "argv", [str(script), str(tmp_path)])
+    runpy.run_path(str(script), run_name="__main__")
     written = {page.name: page.read_text(encoding="utf-8") for page in tmp_path.iterdir()}
     assert written.keys() == {"commands.md", "choose.md"}
     for name, text in written.items():

@@ -1,6 +1,7 @@
 """Swapping text: contexts of the table, batches, and swapping back."""
 
 import gc
+import json
 import os
 import pickle
 import re
@@ -85,27 +86,45 @@ def test_command_and_map(tmp_path):
         assert [row["text"] for row in mapped] == swapped
 
 
-@pytest.mark.parametrize("arguments", ["'resolved'", "'race'", "'she-they'", "whose='patient'"])
-def test_fingerprint_in_every_process(arguments):
-    """Each process gives a swapper one fingerprint, so that the cache of Dataset.map is used again."""
-    program = (
-        "from datasets.fingerprint import Hasher; from swapbias.swapping import Swapper\n"
-        f"swapper = Swapper({arguments}); before = Hasher.hash(swapper)\n"
-        "swapper.swap(['She lost her keys, and he saw her.']); swapper.sha256\n"
-        "print(before, Hasher.hash(swapper), Hasher.hash(lambda rows: swapper.swap(rows)))"
-    )
-    printed = [
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout.split()
+SWAPPERS_IN_A_PROCESS = """
+import json, sys
+from datasets.fingerprint import Hasher
+from swapbias.swapping import Swapper
+hashes = {}
+for arguments in json.loads(sys.argv[1]):
+    swapper = eval(f"Swapper({arguments})")
+    before = Hasher.hash(swapper)
+    swapper.swap(["She lost her keys, and he saw her."])
+    swapper.sha256
+    hashes[arguments] = [before, Hasher.hash(swapper), Hasher.hash(lambda rows: swapper.swap(rows))]
+print(json.dumps(hashes))
+"""
+ARGUMENTS = ("'resolved'", "'race'", "'she-they'", "whose='patient'")
+
+
+@pytest.fixture(scope="module")
+def hashes_by_process():
+    """The hashes of swappers in two processes of other seeds: before a swap, behind it, and of a function of each."""
+    return [
+        json.loads(
+            subprocess.run(
+                [sys.executable, "-c", SWAPPERS_IN_A_PROCESS, json.dumps(ARGUMENTS)],
+                env={**os.environ, "PYTHONHASHSEED": seed},
+                check=True,
+                capture_output=True,
+                text=True,
+            ).stdout
+        )
         for seed in ("1", "2")
     ]
-    assert printed[0] == printed[1]
-    assert printed[0][0] == printed[0][1]
+
+
+@pytest.mark.parametrize("arguments", ARGUMENTS)
+def test_fingerprint_in_every_process(arguments, hashes_by_process):
+    """Each process gives a swapper one fingerprint, so that the cache of Dataset.map is used again."""
+    first, second = (hashes[arguments] for hashes in hashes_by_process)
+    assert first == second
+    assert first[0] == first[1]
 
 
 def test_pickled_swappers():
