@@ -147,23 +147,26 @@ def bypasses_of_assignment(trees):
                 yield path, ast.unparse(target)
 
 
-TREES = {path: tree(path) for path in FILES}
+@pytest.fixture(scope="module")
+def trees():
+    """The code of the library, read when a test needs it."""
+    return {path: tree(path) for path in FILES}
 
 
-def test_no_attribute_set_from_outside():
+def test_no_attribute_set_from_outside(trees):
     """No code sets an attribute of another object, but for objects of libraries."""
-    found = {(path.relative_to(LIBRARY).as_posix(), name) for path, name in set_from_outside(TREES)}
+    found = {(path.relative_to(LIBRARY).as_posix(), name) for path, name in set_from_outside(trees)}
     assert found == LIBRARY_OBJECTS
 
 
-def test_scorer_attributes_set_once():
+def test_scorer_attributes_set_once(trees):
     """A scorer assigns its attributes while it is built and never later."""
-    assert list(changed_later(TREES)) == []
+    assert list(changed_later(trees)) == []
 
 
-def test_no_assignment_by_detour():
+def test_no_assignment_by_detour(trees):
     """No file but immutable.py uses setattr, vars or __dict__ to set an attribute."""
-    assert {path.relative_to(LIBRARY).as_posix() for path, _ in bypasses_of_assignment(TREES)} <= {
+    assert {path.relative_to(LIBRARY).as_posix() for path, _ in bypasses_of_assignment(trees)} <= {
         "models/immutable.py"
     }
 

@@ -2,7 +2,7 @@
 words."""
 
 import json
-from functools import partial
+from functools import cache, partial
 
 from swapbias.studies.catalogue import config_rows, load_lexicon
 
@@ -21,15 +21,16 @@ SPREAD = {
 CHAT_TEMPLATE = "{{ bos_token }}{% for turn in messages %}{{ turn.content }}\n{% endfor %}"
 
 
+@cache
 def texts():
-    return list(dict.fromkeys(row["text"] for row in config_rows("gendered_stigma", "rq1")))
+    return tuple(dict.fromkeys(row["text"] for row in config_rows("gendered_stigma", "rq1")))
 
 
+@cache
 def words():
     lexicon = [word for word, _ in load_lexicon("gendered_stigma/rq1").entries()]
-    return sorted(
-        {word for text in texts() for word in text.replace("<mask>", " ").split()} | set(lexicon)
-    )
+    in_texts = {word for text in texts() for word in text.replace("<mask>", " ").split()}
+    return tuple(sorted(in_texts | set(lexicon)))
 
 
 def save(family, folder):
@@ -76,15 +77,22 @@ def _pairs(split, lines, *, ends=None, **options):
     return json.loads(trained.to_str())["model"]
 
 
-def _byte_level(folder):
+@cache
+def _byte_pairs():
+    """The vocabulary and the merges of byte pairs, trained once."""
     from tokenizers.pre_tokenizers import ByteLevel
-    from transformers import RobertaTokenizer
 
     lines = [*texts(), *[f"{word} {word}" for word in words()] * 3]
     options = {"special_tokens": SPECIAL, "initial_alphabet": ByteLevel.alphabet()}
     model = _pairs(ByteLevel(add_prefix_space=False), lines, **options)
-    merges = [tuple(merge) for merge in model["merges"]]
-    return RobertaTokenizer(vocab=model["vocab"], merges=merges, model_max_length=64)
+    return model["vocab"], [tuple(merge) for merge in model["merges"]]
+
+
+def _byte_level(folder):
+    from transformers import RobertaTokenizer
+
+    vocabulary, merges = _byte_pairs()
+    return RobertaTokenizer(vocab=dict(vocabulary), merges=[*merges], model_max_length=64)
 
 
 def _bertweet(folder):

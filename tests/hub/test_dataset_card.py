@@ -7,6 +7,7 @@ import subprocess
 import sys
 import zlib
 from dataclasses import replace
+from functools import cache
 from types import SimpleNamespace
 
 import datasets
@@ -50,13 +51,19 @@ def card(request, tmp_path_factory):
     """A corpus that was built, with its card; configs that need upstream files are there where those are at hand."""
     corpus = studies.load_corpus(request.param)
     out = tmp_path_factory.mktemp("built")
+    made = {}  # what makes the rows of each config, which does so once
+    for config in corpus.configs:
+        made[config.name] = cache(config.rows)
+    configs = [replace(config, rows=made[config.name]) for config in corpus.configs]
     rows = {
-        config.config: config.rows for config in building.build(corpus, out) if not config.reason
+        config.config: config.rows
+        for config in building.build(replace(corpus, configs=tuple(configs)), out)
+        if not config.reason
     }
     corpus = replace(corpus, configs=tuple(corpus.config(name) for name in rows))
     header, body = loaded_card(out / corpus.name)
     return SimpleNamespace(
-        corpus=corpus, folder=out / corpus.name, rows=rows, header=header, body=body
+        corpus=corpus, folder=out / corpus.name, rows=rows, made=made, header=header, body=body
     )
 
 
@@ -169,8 +176,10 @@ def test_built_folder_loads(card, tmp_path):
         assert (split[0], split.features) == (made[0], made.features)
 
 
-def test_card_info(card, tmp_path):
+def test_card_info(card, tmp_path, monkeypatch):
     """The info of a builder has the sizes of splits, and the columns where the card stays short."""
+    # For each of the configs datasets reads the whole card anew, which takes most of the time.
+    monkeypatch.setattr(datasets.load.DatasetCard, "load", cache(datasets.load.DatasetCard.load))
     cards = (card.folder / "README.md").read_text()
     for config in card.corpus.configs:
         builder = datasets.load_dataset_builder(
@@ -291,7 +300,7 @@ def test_values_of_small_columns(
     """A card lists the values of columns that hold a few and calls rows paired where they are."""
     for config in card.corpus.configs:
         meanings = dict(dataset_card.meanings(card.corpus, config))
-        rows = studies.config_rows(card.corpus.name, config.name)
+        rows = card.made[config.name]()
         for column in COLUMNS_OF_FEW_VALUES & set(meanings):
             values = {row[column] for row in rows} - {""}
             if len(values) < 14:

@@ -269,7 +269,8 @@ def memory(count):
 def test_memory_of_a_study():
     """A study of a user takes little more memory than its texts, where dicts took above 1,500 bytes
     a prompt of 65 letters."""
-    memory(1_500)  # the interpreter's table of interned words grows once
+    # The interpreter's table of interned words grows once.
+    open_study(pairs(1_500), reference="male", name="many")
     small = memory(500)
     large = memory(1_500)
     for place, most in ((0, 400), (1, 1_800)):
