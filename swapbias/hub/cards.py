@@ -4,6 +4,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 import yaml
@@ -327,11 +328,17 @@ def rendered(template: str, **values: Any) -> str:
     Returns:
         the text, without white space around it.
     """
-    pages = Environment(
+    return _templates().get_template(template).render(values).strip()
+
+
+@cache
+def _templates() -> Environment:
+    """Return the templates of cards, each of which is compiled once."""
+    templates = Environment(
         loader=PackageLoader("swapbias.hub", ""), undefined=StrictUndefined, trim_blocks=True
     )
-    pages.filters["md"] = markdown
-    return pages.get_template(template).render(values).strip()
+    templates.filters["md"] = markdown
+    return templates
 
 
 def note_choices(settings: Mapping[str, Any]) -> list[str]:

@@ -5,10 +5,11 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
@@ -120,14 +121,8 @@ def metric_page(name: str, metadata: Mapping[str, Any], card: str) -> str:
     scripts = [(files("swapbias.hub") / script).read_text("utf-8") for script in names]
     script = "\n".join(scripts)
     digest = hashlib.sha256(script.encode()).digest()
-    pages = Environment(
-        loader=PackageLoader("swapbias.hub", ""),
-        undefined=StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-    )
     text = MarkdownIt("commonmark", {"html": False}).enable("table").render(_below_title(card))
-    return pages.get_template("metric_page.html.j2").render(
+    return _template().render(
         name=name,
         title=metadata["title"],
         description=metadata["description"],
@@ -138,6 +133,18 @@ def metric_page(name: str, metadata: Mapping[str, Any], card: str) -> str:
         script=Markup(script),
         script_hash=base64.b64encode(digest).decode(),
     )
+
+
+@cache
+def _template() -> Template:
+    """Return the template of pages, compiled once."""
+    pages = Environment(
+        loader=PackageLoader("swapbias.hub", ""),
+        undefined=StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+    )
+    return pages.get_template("metric_page.html.j2")
 
 
 def _below_title(card: str) -> str:
