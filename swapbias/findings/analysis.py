@@ -145,6 +145,7 @@ def _as_table(scores: "Dataset | pd.DataFrame") -> pd.DataFrame:
     rows = scores if isinstance(scores, pd.DataFrame) else scores.to_pandas()
     # Texts of Arrow are compared and grouped in twice the time.
     rows = rows.astype({name: object for name, kind in rows.dtypes.items() if kind == "str"})
+    rows = rows.set_axis(rows.columns.astype(object), axis=1)  # and columns are found in less
     _check_ids(rows, [column for column in _ID_COLUMNS if column in rows])
     return rows
 

@@ -139,7 +139,8 @@ class CorpusBuilder(ArrowBasedBuilder):  # type: ignore[misc]
         if config.content_key is not None:
             return _sha256([*depends, config.content_key()])
         self._rows = tuple(config_rows(self.corpus, config.name))
-        return _sha256([*depends, *(json.dumps(row, sort_keys=True) for row in self._rows)])
+        batches = (self._rows[at : at + _GROUP] for at in range(0, len(self._rows), _GROUP))
+        return _sha256([*depends, *(json.dumps(batch, sort_keys=True) for batch in batches)])
 
     def _info(self) -> DatasetInfo:
         corpus, config = self.corpus, self.corpus_config

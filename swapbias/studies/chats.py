@@ -32,6 +32,8 @@ def turns(text: str) -> list[dict[str, str]]:
     Returns:
         ``role`` and ``content`` of each turn, in order.
     """
+    if "<|" not in text:
+        return [{"role": "user", "content": text}]
     before, *parts = _TURN.split(text)
     if before or not parts:
         return [{"role": "user", "content": text}]

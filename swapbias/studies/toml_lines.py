@@ -8,6 +8,11 @@ from typing import Any
 
 KeyPath = tuple[str | int, ...]  # to a value: keys, and numbers in lists, from the top of the file
 _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?$")
+_BARE = re.compile(
+    r"[\w-]+(?:\s*\.\s*[\w-]+)*", re.ASCII
+)  # a key without quotes, or several with dots
+# The beginning of a value that may go on in the next line: a list, a table or a text of several lines.
+_OPEN = re.compile(r"""\s*(?:\[|\{|\"{3}|'{3})""")
 _KEY = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|[\w-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[\w-]+))*)\s*=""")
 
 
@@ -40,6 +45,8 @@ def lines_of(text: str) -> dict[KeyPath, int]:
 
 def _key_parts(key: str) -> KeyPath:
     """Split a key with dots, each part of which may be in quotes."""
+    if _BARE.fullmatch(key):
+        return tuple(part.strip() for part in key.split("."))
     try:
         value: Any = tomllib.loads(f"{key} = 0")
     except tomllib.TOMLDecodeError:
@@ -63,6 +70,8 @@ def _numbered(parts: KeyPath, counts: Mapping[KeyPath, int]) -> KeyPath:
 
 def _count_lines(lines: Sequence[str], start: int) -> int:
     """Count the lines of the value that begins at an index of the first."""
+    if not _OPEN.match(lines[0], start):
+        return 1
     for count in range(1, len(lines) + 1):
         value = "\n".join([lines[0][start:], *lines[1:count]])
         try:
