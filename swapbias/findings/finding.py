@@ -17,7 +17,14 @@ from swapbias.findings.terms import (
     UNMEASURED,
 )
 from swapbias.measures import MEASURES, Estimate, Measure, Unit, intervals, record, units
-from swapbias.studies import JUDGED, Experiment, load_study, published as paper_numbers
+from swapbias.studies import (
+    JUDGED,
+    Experiment,
+    corpora,
+    load_study,
+    own_studies,
+    published as paper_numbers,
+)
 
 _MINORITY = 0.25  # share of differing pairs: fewer in the other direction are exceptions
 _WHOLE_MASS = "closed_list_mass"  # the score column of words however rare
@@ -350,6 +357,8 @@ def experiment_of(finding: Finding) -> Experiment | None:
     Args:
         finding: any finding.
     """
+    if finding.study not in corpora() and finding.study not in own_studies():
+        return None  # at once: an error would look for the nearest name
     try:
         study = load_study(finding.study)
     except UsageError:

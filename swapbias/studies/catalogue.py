@@ -89,7 +89,7 @@ def load_study(name: str) -> Study:
     ['sentences', 'control', 'ratings']
     """
     study = None
-    if name in (*corpora(), *_OWN) or CORPORA.clash(name):
+    if name in CORPORA or name in _OWN or CORPORA.clash(name):
         study = load_corpus(name).study
     if study is None:
         raise unknown_name("study", name, [*studies(), *own_studies()])
