@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 
 from swapbias.builders._paper_lines import (
     NOTHING,
-    Table,
     find_finding,
     published_by_model,
     put_beside,
@@ -13,6 +12,7 @@ from swapbias.builders._paper_lines import (
 )
 from swapbias.findings import Finding
 from swapbias.measures import group_gap
+from swapbias.studies.corpus import CalculatedTable
 from swapbias.studies.paper import PaperRun
 
 NAME = "occupation_sentiment"
@@ -23,7 +23,7 @@ _HEADS_1 = ["accuracy", "F - M", "p", "p, not paired", 'F - M, "person"']
 _HEADS_2 = ["highest mean", "lowest mean", "highest F - M", "lowest F - M"]
 
 
-def compare_models(runs: Sequence[PaperRun]) -> Table:
+def compare_models(runs: Sequence[PaperRun]) -> CalculatedTable:
     """Calculate Table 1: accuracy on the development sentences, and women minus men with stars.
 
     A p-value of a run is Bonferroni's: times the number of models in the table. Those of the paper are as printed.
@@ -39,10 +39,10 @@ def compare_models(runs: Sequence[PaperRun]) -> Table:
     with_gap = [run for run in runs if find_finding(run, "paired_gap", **_of_sentences())]
     family = len({line[0] for line in published} | {run.title for run in with_gap})
     lines = [[run.title, run.label, *_comparison_of_run(run, family)] for run in with_gap]
-    return ["model", "numbers", *_HEADS_1], put_beside(published, lines)
+    return CalculatedTable(["model", "numbers", *_HEADS_1], put_beside(published, lines))
 
 
-def list_professions(runs: Sequence[PaperRun]) -> Table:
+def list_professions(runs: Sequence[PaperRun]) -> CalculatedTable:
     """Calculate Table 2: the professions at both ends, by their mean and by women minus men.
 
     Args:
@@ -54,7 +54,7 @@ def list_professions(runs: Sequence[PaperRun]) -> Table:
         if (cells := _published_professions(rows))
     ]
     lines = [[run.title, run.label, *cells] for run in runs if (cells := _professions_of_run(run))]
-    return ["model", "numbers", *_HEADS_2], put_beside(published, lines)
+    return CalculatedTable(["model", "numbers", *_HEADS_2], put_beside(published, lines))
 
 
 def _of_sentences() -> dict[str, str]:

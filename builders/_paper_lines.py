@@ -10,7 +10,6 @@ from swapbias.studies.paper import PaperRun
 from swapbias.studies.published import PRINTED, RECOMPUTED, published_rows
 
 NOTHING = "–"
-Table = tuple[list[str], list[list[str]]]
 
 
 def published_by_model(study: str) -> Iterator[tuple[str, str, list[Mapping[str, str]]]]:

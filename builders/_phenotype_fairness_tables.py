@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
-from swapbias.builders._paper_lines import NOTHING, Table, put_beside
+from swapbias.builders._paper_lines import NOTHING, put_beside
 from swapbias.notes import note_rows
+from swapbias.studies.corpus import CalculatedTable
 from swapbias.studies.paper import PaperRun
 from swapbias.studies.published import PRINTED
 
@@ -20,14 +21,14 @@ _HEADER = [
 ]
 
 
-def count_notes(runs: Sequence[PaperRun]) -> Table:
+def count_notes(runs: Sequence[PaperRun]) -> CalculatedTable:
     """Count the notes of each phenotype by split, label and gender: those of the paper, and those that runs tested.
 
     Args:
         runs: the models of runs; several of a run read the same notes and have a line once.
     """
     lines = dict.fromkeys(tuple(line) for run in runs for line in _lines_of_run(run))
-    return _HEADER, put_beside([*_printed_lines()], [[*line] for line in lines])
+    return CalculatedTable(_HEADER, put_beside([*_printed_lines()], [[*line] for line in lines]))
 
 
 def _printed_lines() -> Iterator[list[str]]:

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from swapbias.builders._paper_lines import NOTHING, Table, put_beside, write_number
+from swapbias.builders._paper_lines import NOTHING, put_beside, write_number
 from swapbias.studies import load_study
+from swapbias.studies.corpus import CalculatedTable
 from swapbias.studies.paper import PaperRun
 from swapbias.studies.published import PRINTED, published_rows
 
@@ -33,7 +34,7 @@ _AVERAGED = (
 )
 
 
-def counts_over_models(runs: Sequence[PaperRun]) -> Table:
+def counts_over_models(runs: Sequence[PaperRun]) -> CalculatedTable:
     """Calculate the counts and means over models, and the correlation of masked models with classifiers.
 
     Args:
@@ -43,7 +44,8 @@ def counts_over_models(runs: Sequence[PaperRun]) -> Table:
         The header and the lines: the paper's, then those of the runs; no line where no run has rows.
     """
     of_runs = _lines_of_runs([run for run in runs if run.rows is not None and len(run.rows)])
-    return ["models", "numbers", *_PRINTED], put_beside(_printed_lines(), of_runs)
+    heads = ["models", "numbers", *_PRINTED]
+    return CalculatedTable(heads, put_beside(_printed_lines(), of_runs))
 
 
 def _printed_lines() -> list[list[str]]:

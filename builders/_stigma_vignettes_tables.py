@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from swapbias.builders._paper_lines import NOTHING, Table, published_by_model, put_beside
+from swapbias.builders._paper_lines import NOTHING, published_by_model, put_beside
 from swapbias.builders._stigma_vignettes_released import ASKED, COUNTED, NAME, NAMED
+from swapbias.studies.corpus import CalculatedTable
 from swapbias.studies.paper import PaperRun
 
 _HEADER = ["model", "numbers", "prompt", "asked", "name an option", "count", "share that counts"]
@@ -13,14 +14,14 @@ _PROMPTS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def count_answers(runs: Sequence[PaperRun]) -> Table:
+def count_answers(runs: Sequence[PaperRun]) -> CalculatedTable:
     """Count answers by model and prompt: asked, naming an option, and counting toward a rate.
 
     Args:
         runs: the models of runs; those without scored rows have no line.
     """
     of_runs = [line for run in runs for line in _lines_of_run(run)]
-    return _HEADER, put_beside([*_published_lines()], of_runs)
+    return CalculatedTable(_HEADER, put_beside([*_published_lines()], of_runs))
 
 
 def _published_lines() -> Iterator[list[str]]:

@@ -152,16 +152,16 @@ def fill_tables(study: str, runs: Sequence[paper.PaperRun]) -> list[PaperTable]:
         StudyError: ``paper.toml`` of the study is faulty.
     """
     filled = []
-    printed = _printed_numbers(study)
-    of_runs = [_numbers_of_run(run) for run in runs]
     titles = [model.title for model in paper_models.list_models(study)]
-    ordered = sorted([*printed, *of_runs], key=lambda numbers: _place_of(titles, numbers.title))
+    numbers_of_all = [*_printed_numbers(study), *map(_numbers_of_run, runs)]
+    ordered = sorted(numbers_of_all, key=lambda numbers: _place_of(titles, numbers.title))
     calculated = load_corpus(study).calculated_tables
     for declared in paper.load_paper(study).tables:
         if declared.name in calculated:
-            heads, lines = calculated[declared.name](runs)
-            is_filled = bool(lines)
+            heads, lines, notes = calculated[declared.name](runs)
             table = _finish(study, declared, [("", head) for head in heads], lines, 2)
+            table = replace(table, notes=(*table.notes, *notes))
+            is_filled = bool(lines)
         else:
             table, is_filled = _fill(study, declared, ordered, runs)
         if is_filled:

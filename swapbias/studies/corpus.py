@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from swapbias.errors import StudyError, did_you_mean, listed, quoted, unknown_name
 from swapbias.studies.chats import MESSAGES, turns
@@ -25,9 +25,20 @@ from swapbias.studies.published import ReleasedNumber
 from swapbias.studies.row_check import check_columns
 from swapbias.studies.tables import Lexicon
 
-# a table of a paper: the header and the lines, of the models of runs
-CalculateTable = Callable[[Sequence[Any]], tuple[Sequence[str], Sequence[Sequence[str]]]]
 
+class CalculatedTable(NamedTuple):
+    """A table of a paper that a builder calculates."""
+
+    heads: Sequence[str]
+    """Its header; the first two are model and numbers."""
+    lines: Sequence[Sequence[str]]
+    """The cells of each line; no line where no run has a number."""
+    notes: tuple[str, ...] = ()
+    """Sentences below it."""
+
+
+# a table of a paper, of the models of runs
+CalculateTable = Callable[[Sequence[Any]], CalculatedTable]
 
 # by the name of a config the function that makes its rows
 RowMakers = Mapping[str, Callable[[], Iterable[Row]]]
@@ -196,7 +207,7 @@ class Corpus:
     it has no adjectives."""
     calculated_tables: Mapping[str, CalculateTable] = field(default_factory=dict)
     """By name the functions that calculate tables of the paper of which a cell is no single finding: of the models of
-    runs (``studies.paper.PaperRun``) the header and the lines, whose first two cells are model and numbers."""
+    runs (``studies.paper.PaperRun``)."""
     own_files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     """The files of a user's own study by name; empty for a corpus of the package."""
     origin: str = ""

@@ -355,7 +355,7 @@ def test_counts_over_models_equal_slow_definition():
         PaperRun(title=name, label="run x", model_id=name, rows=table)
         for name, table in zip("abc", rows, strict=True)
     ]
-    head, lines = counts_over_models(runs)
+    head, lines, _ = counts_over_models(runs)
     by_models = {line[0]: dict(zip(head, line, strict=True)) for line in lines}
     printed = by_models["four sentiment classifiers"]
     names = ("stigmatized > .5", "other > .5", "stigmatized, all negative", "other, all negative")
@@ -363,7 +363,7 @@ def test_counts_over_models_equal_slow_definition():
     assert by_models["six masked models"]["stigmatized > .5"] == "78"
     assert by_models["a, b, c"]["stigmatized > .5"] == str(counts["stigmatized"].above_half)
     assert by_models["a, b, c"]["r"] == "–"
-    assert counts_over_models([]) == (head, [])
+    assert counts_over_models([]) == (head, [], ())
 
 
 def test_r_stands_on_tables_of_both_kinds():
@@ -379,7 +379,7 @@ def test_r_stands_on_tables_of_both_kinds():
         PaperRun(title=name, label="this run", model_id=name, rows=table)
         for name, table in (("masked", masked), ("labels", labelled))
     ]
-    head, lines = counts_over_models(runs)
+    head, lines, _ = counts_over_models(runs)
     by_models = {line[0]: dict(zip(head, line, strict=True)) for line in lines}
     both = by_models["masked, labels"]
     assert [both[name] for name in ("r", "r, stigmatized", "r, other")] == ["1.00"] * 3

@@ -18,6 +18,7 @@ from swapbias.measures import Estimate
 from swapbias.privacy import credentialed
 from swapbias.report import TABLE_FORMS, fill_tables, models_in, paper_tables
 from swapbias.studies import load_corpus, load_study, paper, tables
+from swapbias.studies.corpus import CalculatedTable
 from swapbias.studies.declared import parse_declaration
 
 STUDY = "gendered_stigma"
@@ -184,7 +185,7 @@ quantity = "{}"
 
 
 def test_calculated_table(monkeypatch):
-    """A function of the builder is given the models of runs, and its lines stand as they are."""
+    """A function of the builder is given the models of runs; its lines and notes stand as they are."""
     without_cells = TABLE[: TABLE.index("[[tables.cells]]")]
     name = parse_declaration("paper.toml", without_cells)
     declared = paper.check_paper(name, load_study(STUDY), ["table_3"])
@@ -192,12 +193,14 @@ def test_calculated_table(monkeypatch):
     head = ("model", "numbers", "count")
 
     def count(models):
-        return head, [(model.title, model.label, str(len(model.findings))) for model in models]
+        lines = [(model.title, model.label, str(len(model.findings))) for model in models]
+        return CalculatedTable(head, lines, ("Counted by hand.",))
 
     corpus = replace(load_corpus(STUDY), calculated_tables={"table_3": count})
     monkeypatch.setattr(paper_tables, "load_corpus", lambda study: corpus)
     (table,) = fill_tables(STUDY, models_in([GAP, GAP], {}, STUDY, "this run"))
     assert (table.flat_heads, table.lines) == ([*head], (("mine", "this run", "2"),))
+    assert table.notes[-1] == "Counted by hand."
 
 
 def test_printed_bounds():
