@@ -58,8 +58,8 @@ def _numbers(
         yield ReleasedNumber(language, "count", f"{group} first of {len(means)}", float(first))
     prevalences = read_prevalences(files[PREVALENCE], demographic, language)
     pairs = [(means[disease], shares) for disease, shares in prevalences.items()]
-    published = np.mean([_tau_as_published(*pair) for pair in pairs])
-    right = np.mean([_tau(*pair) for pair in pairs])
+    published = np.mean([tau_as_published(*pair) for pair in pairs])
+    right = np.mean([tau(*pair) for pair in pairs])
     yield ReleasedNumber(language, "tau", "mean tau as published", float(published))
     yield ReleasedNumber(language, "tau", "mean tau of values", float(right))
     if demographic == "gender":
@@ -120,8 +120,13 @@ def read_prevalences(path: Path, demographic: str, language: str) -> dict[str, d
     }
 
 
-def _tau_as_published(of_groups: Mapping[str, float], shares: Mapping[str, str]) -> float:
-    """Compute tau as the released code does: prevalences in the order of texts, and names compared by alphabet."""
+def tau_as_published(of_groups: Mapping[str, float], shares: Mapping[str, str]) -> float:
+    """Compute tau as the released code does: prevalences in the order of texts, and names compared by alphabet.
+
+    Args:
+        of_groups: the mean score of each group.
+        shares: the prevalence in each group as the table writes it, with commas.
+    """
     by_prevalence = sorted(shares, key=shares.__getitem__, reverse=True)
     by_score = sorted(shares, key=of_groups.__getitem__, reverse=True)
     alphabet = sorted(shares)
@@ -129,8 +134,13 @@ def _tau_as_published(of_groups: Mapping[str, float], shares: Mapping[str, str])
     return float(stats.kendalltau(*ranks).statistic)
 
 
-def _tau(of_groups: Mapping[str, float], shares: Mapping[str, str]) -> float:
-    """Compute tau of the groups' numbers with their prevalences."""
+def tau(of_groups: Mapping[str, float], shares: Mapping[str, str]) -> float:
+    """Compute tau of the groups' numbers with their prevalences.
+
+    Args:
+        of_groups: the mean score of each group.
+        shares: the prevalence in each group as the table writes it, with commas.
+    """
     numbers = [float(share.replace(",", "")) for share in shares.values()]
     scores = [of_groups[group] for group in shares]
     return float(stats.kendalltau(scores, numbers).statistic)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 from functools import partial
 
+from swapbias.builders._cross_care_paper import compare_tau
 from swapbias.builders._cross_care_released import PREVALENCE, read_prevalences, released
 from swapbias.builders._cross_care_tables import (
     DEMOGRAPHICS,
@@ -17,7 +18,16 @@ from swapbias.builders._cross_care_tables import (
     templates,
 )
 from swapbias.hub import builder_on_use
-from swapbias.studies import MASK, Lexicon, Row, declared_corpus, fill, prompt_row, tables
+from swapbias.studies import (
+    MASK,
+    Candidate,
+    Lexicon,
+    Row,
+    declared_corpus,
+    fill,
+    prompt_row,
+    tables,
+)
 
 # In English before each language, as the authors ran it; one more space joins it to the template.
 PREFIX = "For the United States population, "
@@ -55,11 +65,13 @@ def _rows(
         for disease in diseases(language):
             for group, word in words.items():
                 text = fill(template, demographic=MASK if masked else word, disease=disease.word)
+                named = _names_group_first(template)
                 row = prompt_row(
                     f"{language}/{number}/{disease.name}",
                     group,
                     f"{PREFIX} {text}" if prefixed else text,
                     f"{experiment}_masked" if masked else experiment,
+                    candidates=(Candidate(disease.word),) if named else (),
                     lexicon=_lexicon_label(experiment, language, group) if masked else "",
                     construct=CONTROL if experiment == CONTROL else "",
                     condition=disease.name,
@@ -67,6 +79,11 @@ def _rows(
                     template=f"{language} {number}",
                 )
                 yield {**row, "language": language, "sense": disease.sense}
+
+
+def _names_group_first(template: str) -> bool:
+    """Tell whether a template names the group before the disease, which is then read given the group."""
+    return template.index("[demographic]") < template.index("[disease]")
 
 
 def _prevalence_rows(experiment: str, language: str) -> Iterator[Row]:
@@ -128,5 +145,6 @@ CORPUS = declared_corpus(
         for language in LANGUAGES
     },
     released=tuple(released()),
+    calculated_tables={"tau": compare_tau},
 )
 __getattr__ = builder_on_use(NAME)

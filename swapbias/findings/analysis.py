@@ -1,9 +1,9 @@
 """From scored prompts to the one long table of findings: overall, by subset and by slice."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -228,11 +228,24 @@ def _all_findings(context: Context, rows: pd.DataFrame, answers: pd.DataFrame) -
         if score == JUDGED and len(judges_of_rows(rows)) > 1:
             yield from _panel_findings(of_score, rows)
         else:
-            yield from experiment_findings(of_score, rows)
+            yield from experiment_findings(of_score, _rows_with_score(score, rows))
     yield from judge_findings(replace(context, score=JUDGED), answers)
     for column in experiment.shows.reported:
         if len(rows) and column in rows:
             yield from _reported_findings(replace(context, score=column), rows)
+
+
+def _rows_with_score(score: str, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows that a score is of: a further one, where only some rows have candidates, is of these."""
+    if score == "score" or "candidates" not in rows:
+        return rows
+    has_candidates = rows["candidates"].map(_is_filled)
+    return rows[has_candidates] if has_candidates.any() else rows
+
+
+def _is_filled(candidates: Sequence[Any] | None) -> bool:
+    """Tell whether a row has candidates, however its table was stored."""
+    return candidates is not None and len(candidates) > 0
 
 
 def _panel_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:

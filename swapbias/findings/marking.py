@@ -243,7 +243,7 @@ def unread_swap_reason(rows: pd.DataFrame) -> str:
 
 
 def mark_disagreeing(findings: Sequence[Finding]) -> list[Finding]:
-    """Add to primary findings the other scores of the same construct that give the gap another sign.
+    """Add to primary findings the other scores of the same construct that give the gap another sign or size.
 
     Args:
         findings: the findings of one study.
@@ -255,7 +255,10 @@ def mark_disagreeing(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _with_contradictions(finding: Finding, findings: Sequence[Finding]) -> Finding:
-    """Return a primary finding with the scores whose gap has another sign among what could change it."""
+    """Return a primary finding with the scores that contradict it among what could change it.
+
+    Their gap has another sign, or is in the same unit and the two intervals do not overlap.
+    """
     influences = finding.influences
     key = (finding.model_id, *finding.key())
     for candidate in findings:
@@ -263,8 +266,21 @@ def _with_contradictions(finding: Finding, findings: Sequence[Finding]) -> Findi
             continue
         if candidate.score in ("score", *ANSWER_SCORES):
             continue
+        value = f"{candidate.estimate.value:+.3g}"
         if candidate.estimate.value * finding.estimate.value < 0:
-            influences.append(["score", candidate.score, f"{candidate.estimate.value:+.3g}"])
+            influences.append(["score", candidate.score, value])
+        elif _are_disjoint(candidate, finding):
+            influences.append(["apart", candidate.score, value])
     if influences == finding.influences:
         return finding
     return replace(finding, influential_items=json.dumps(influences, ensure_ascii=False))
+
+
+def _are_disjoint(finding: Finding, other_finding: Finding) -> bool:
+    """Tell whether the intervals of two findings of one unit do not overlap."""
+    if finding.unit != other_finding.unit:
+        return False
+    estimates = (finding.estimate, other_finding.estimate)
+    lowest_end = min(estimate.ci_high for estimate in estimates)
+    highest_start = max(estimate.ci_low for estimate in estimates)
+    return lowest_end < highest_start

@@ -37,6 +37,7 @@ _LONG_ANSWER = 200  # tokens of an answer in free text
 _SPLIT = "test"
 _READ_LOG_PROBS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "": lm_eval_tasks.of_text,
+    "named_words": lm_eval_tasks.of_text,
     "answers": lm_eval_tasks.of_answers,
     "antonyms": lm_eval_tasks.of_antonyms,
 }

@@ -33,6 +33,7 @@ CODE = "swapbias_tasks"  # the module beside the tasks
 _COLUMNS = ("prompt_id", "pair_id", "group", "construct", "condition", "label", "template")
 _READINGS = {  # of an experiment: the function of that module that reads the replies, and what it gives
     "": ("of_text", ("log_probability",)),
+    "named_words": ("of_text", ("log_probability",)),
     "answers": ("of_answers", ("score", "log_odds")),
     "antonyms": ("of_antonyms", ("log_odds",)),
 }

@@ -41,9 +41,9 @@ class CausalScorer(TransformersScorer):
         # A tokenizer that begins every text with a token of its own needs no other.
         is_special = tokenizer("a", return_special_tokens_mask=True)["special_tokens_mask"]
         self._has_beginning = any(is_special[:1])
-        self._start = [] if self._has_beginning or start is None else [start]
+        self.beginning: list[int] = [] if self._has_beginning or start is None else [start]
         self._first_tokens: dict[str, int] = {}  # of each pair, where nothing predicts them
-        if self._start:
+        if self.beginning:
             self.identity = {**self.identity, "before_text": tokenizer.convert_ids_to_tokens(start)}
 
     def score(self, prompts: Sequence[Prompt], on_progress: Progress = silent) -> list[Scored]:
@@ -53,12 +53,23 @@ class CausalScorer(TransformersScorer):
             prompts: any number of them; those of one pair stand in any order.
             on_progress: called with the number of further prompts that are done.
         """
+        values = self.continuation_log_probs(self.tokenised_prompts(prompts), on_progress)
+        return [score_of(value) for value in values]
+
+    def tokenised_prompts(self, prompts: Sequence[Prompt]) -> list[TokenisedText]:
+        """Return the texts of prompts as ``continuation_log_probs`` takes them, all of their tokens scored.
+
+        Args:
+            prompts: any number of them.
+
+        Raises:
+            UsageError: Texts of one pair differ in a first token without a probability.
+        """
         pairs = [
             f"{prompt.experiment}/{prompt.condition}/{prompt.template}/{prompt.pair_id}"
             for prompt in prompts
         ]
-        values = self.log_probabilities([prompt.text for prompt in prompts], on_progress, pairs)
-        return [_score_of(value) for value in values]
+        return self._tokenised([prompt.text for prompt in prompts], pairs)
 
     def log_probabilities(
         self, texts: Sequence[str], on_progress: Progress = silent, pairs: Sequence[str] = ()
@@ -76,12 +87,14 @@ class CausalScorer(TransformersScorer):
         Raises:
             UsageError: Texts of one pair differ in a first token without a probability.
         """
+        return self.continuation_log_probs(self._tokenised(texts, pairs), on_progress)
+
+    def _tokenised(self, texts: Sequence[str], pairs: Sequence[str]) -> list[TokenisedText]:
+        """Return texts after what begins them, all of their tokens scored; a UsageError as ``log_probabilities``."""
         encoded = self.encode(texts)
-        if not (self._has_beginning or self._start):
+        if not (self._has_beginning or self.beginning):
             self._refuse_other_beginnings(encoded, pairs)
-        return self.continuation_log_probs(
-            [([*self._start, *ids], 1) for ids in encoded], on_progress
-        )
+        return [([*self.beginning, *ids], 1) for ids in encoded]
 
     def _refuse_other_beginnings(
         self, encoded: Sequence[Sequence[int]], pairs: Sequence[str]
@@ -113,8 +126,12 @@ class CausalScorer(TransformersScorer):
         )
 
 
-def _score_of(value: float | None) -> Scored:
-    """Return the score of a log-probability; None: there is none."""
+def score_of(value: float | None) -> Scored:
+    """Return the score of a log-probability.
+
+    Args:
+        value: nats; None: there is none.
+    """
     if value is None:
         return not_scored()
     return Scored(value) if math.isfinite(value) else not_scored(finite=False)
@@ -226,12 +243,22 @@ def start_of_answer(before: Sequence[int], ids: Sequence[int]) -> int:
         before: token ids of the prompt alone.
         ids: token ids of the prompt with the answer.
     """
+    return min(max(1, shared_tokens(before, ids)), len(ids) - 1)
+
+
+def shared_tokens(ids: Sequence[int], other_ids: Sequence[int]) -> int:
+    """Count the tokens that two texts begin with alike.
+
+    Args:
+        ids: token ids of a text.
+        other_ids: token ids of another text.
+    """
     shared = 0
-    for token, other_token in zip(before, ids, strict=False):
+    for token, other_token in zip(ids, other_ids, strict=False):
         if token != other_token:
             break
         shared += 1
-    return min(max(1, shared), len(ids) - 1)
+    return shared
 
 
 def _score_of_odds(prompt: Prompt, odds: float) -> Scored:

@@ -239,7 +239,7 @@ class MaskedScorer(TransformersScorer):
         """Return the probabilities at the masks of texts that are read in one forward pass.
 
         Args:
-            encoded: token ids of each text, with one mask.
+            encoded: token ids of each text, with a mask; of several the first is read.
 
         Returns:
             Shape (texts, vocabulary), float32.
@@ -252,10 +252,12 @@ class MaskedScorer(TransformersScorer):
         return torch.softmax(logits, dim=-1)
 
     def _hidden_logits(self, ids: torch.Tensor) -> torch.Tensor:
-        """Return XLNet's logits at the masked positions of texts of one length, predicted from its query stream."""
-        target = (ids == self.tokenizer.mask_token_id)[:, None].to(self.model.dtype)
+        """Return XLNet's logits at the first mask of each text of one length, predicted from its query stream."""
+        is_masked = ids == self.tokenizer.mask_token_id
+        is_first = is_masked & (is_masked.cumsum(dim=1) == 1)
+        target = is_first[:, None].to(self.model.dtype)
         # perm_mask[k, i, j] = 1: in text k, i does not see j
-        hidden = target.expand(-1, ids.shape[1], -1)
+        hidden = is_masked[:, None].to(self.model.dtype).expand(-1, ids.shape[1], -1)
         with torch.inference_mode():
             output = self.model(
                 input_ids=ids,

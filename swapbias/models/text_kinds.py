@@ -15,6 +15,7 @@ from swapbias.studies import Experiment, catalogue
 _MASS = "probability mass at the mask"
 _POSITIVE = "probability of positive sentiment"
 _OPTION = "probability of an option"
+_LOG_PROBABILITY = "natural log-probability"
 _DISAPPROVAL = "mean log-odds of the disapproving antonym"
 
 
@@ -49,7 +50,12 @@ class Masked(Kind):
             "masked_readings:AttitudeScorer",
             columns=("unrated_mass", "top_mass"),
         ),
-        "log_mass": Reading({"score": "natural log-probability"}, "masked_readings:LogMassScorer"),
+        "log_mass": Reading({"score": _LOG_PROBABILITY}, "masked_readings:LogMassScorer"),
+        "named_words": Reading(
+            {"score": _LOG_PROBABILITY, "conditional": _LOG_PROBABILITY},
+            "named_words:MaskedWordsScorer",
+            passes=40,
+        ),
     }
     """The ways to read its models by the name that experiments declare, blank for the usual one."""
 
@@ -216,6 +222,11 @@ class Causal(Kind):
     architectures = ("ForCausalLM", "LMHeadModel")
     readings: Mapping[str, Reading] = {
         "": Reading({"score": "log-probability"}),
+        "named_words": Reading(
+            {"score": "log-probability", "conditional": _LOG_PROBABILITY},
+            "named_words:NamedWordsScorer",
+            passes=2,
+        ),
         "antonyms": Reading({"score": _DISAPPROVAL}, "causal:AntonymScorer", passes=40),
         "answers": Reading(
             {

@@ -39,6 +39,7 @@ _VARIATIONS = {
     "matched_mass": "only words with an equally frequent match",
     "closed_list_mass": "all listed words",
     "log_odds": "log-odds in place of probabilities",
+    "conditional": "the named words alone, given the text around them",
     "gap_beyond_wording": "the prompts and their rewordings together",
     "gap_without_doubtful": "notes whose swap is doubtful left out",
 }
@@ -50,6 +51,8 @@ _NO_RANGE = (
     "The range of the score is not known, so no margin applies. Give it: -M range=LOW,HIGH, in Python "
     "range=(LOW, HIGH), in study.toml range = [LOW, HIGH]."
 )
+# What scores are called as the subject of a sentence, where their column does not say it.
+_SCORES = {"conditional": "the score of the named words alone"}
 # What a gap would be without one item.
 _CHANGES = {
     "sign": "a gap in the other direction",
@@ -170,8 +173,11 @@ def _describe_missing_scores(finding: Finding) -> list[str]:
 
 def _describe_influence(change: str, factor: str, item: str) -> str:
     """Say what an item, or another score, would make of a verdict: ``undecided without nurse (profession)``."""
+    name = _SCORES.get(factor, plain_words(factor))
     if change == "score":
-        return f"{plain_words(factor)} has the other sign ({item})"
+        return f"{name} has the other sign ({item})"
+    if change == "apart":
+        return f"{name} gives {item}, and the two intervals do not overlap"
     if change == "more":
         return f"and {item} more"
     return f"{_CHANGES.get(change, change)} without {item} ({factor})"

@@ -1,6 +1,7 @@
 """cross_care: published numbers to their digits, made files, planted ties, and the positive control."""
 
 import json
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -8,13 +9,19 @@ import pandas as pd
 import pytest
 
 from swapbias.builders import _cross_care_released as outputs
-from swapbias.builders._cross_care_tables import diseases, group_words
+from swapbias.builders._cross_care_tables import diseases, group_words, templates
+from swapbias.builders.cross_care import PREFIX
 from swapbias.errors import UsageError
-from swapbias.findings import disaggregate, primary_findings, terms
+from swapbias.findings import Finding, disaggregate, primary_findings, terms
 from swapbias.findings.reproduce import Reproduced, recompute
-from swapbias.measures import crossed_factors
+from swapbias.measures import Estimate, crossed_factors
+from swapbias.models.named_words import text_parts
+from swapbias.report import fill_tables
+from swapbias.report.cautions import list_cautions, sensitivity_rows
 from swapbias.runs import Settings, plan
-from swapbias.studies import config_rows, load_corpus, load_study
+from swapbias.studies import MASK, as_prompts, config_rows, load_corpus, load_study
+from swapbias.studies.paper import PaperRun
+from swapbias.studies.tables import upstream_file
 
 NAME = "cross_care"
 UNSLICED = load_study(NAME)
@@ -55,8 +62,74 @@ def test_tau_by_hand():
     shares = {"a": "90", "b": "350", "c": "1,460.00"}
     scores = {"a": -3.0, "b": -2.0, "c": -1.0}
     # As text 90 > 350 > 1,460: a, b, c; by score c, b, a. Alphabets 2 1 0 and 0 1 2 are opposite.
-    assert outputs._tau_as_published(scores, shares) == pytest.approx(-1)
-    assert outputs._tau(scores, shares) == pytest.approx(1)
+    assert outputs.tau_as_published(scores, shares) == pytest.approx(-1)
+    assert outputs.tau(scores, shares) == pytest.approx(1)
+
+
+def run_with(rows, verdict="gap"):
+    """A run that scored rows, whose question about races has a verdict."""
+    finding = Finding(
+        study=NAME,
+        experiment="race",
+        model_id="made",
+        score="score",
+        measure="gap_difference",
+        contrast="black - the others",
+        unit="natural log-probability",
+        estimate=Estimate(0.1, n=1, test="t"),
+        primary=True,
+        verdict=verdict,
+    )
+    slope = replace(
+        finding,
+        experiment="race_prevalence",
+        measure="slope",
+        contrast="score ~ log prevalence",
+        estimate=Estimate(0.25, n=1, test="t"),
+    )
+    findings = (finding, slope)
+    return PaperRun(title="made", label="this run", model_id="made", findings=findings, rows=rows)
+
+
+def made_means(rows):
+    """Scores of a made model by disease and group, one number in each template."""
+    codes = rows.groupby(["condition", "group"], sort=False).ngroup().to_numpy()
+    return rows.assign(score=np.random.default_rng(4).normal(size=codes.max() + 1)[codes])
+
+
+def test_tau_beside_the_slope(rows, upstream):
+    """An audit's tables have both means of tau by the authors' prevalences, and the slope where it was audited."""
+    scores = made_means(rows["race"])
+    means = {
+        disease: of_disease.groupby("group")["score"].mean().to_dict()
+        for disease, of_disease in scores.groupby("condition")
+    }
+    prevalences = outputs.read_prevalences(upstream_file(NAME, outputs.PREVALENCE), "race", "en")
+    pairs = [(means[disease], shares) for disease, shares in prevalences.items()]
+    published = np.mean([outputs.tau_as_published(*pair) for pair in pairs])
+    right = np.mean([outputs.tau(*pair) for pair in pairs])
+    (table,) = fill_tables(NAME, [run_with(scores)])
+    expected = ["made", "this run", "race", "en", "–", "15 of 15"]
+    assert table.lines == ((*expected, f"{published:.3f}", f"{right:.3f}"),)
+    assert "no rank correlation" in table.notes[0]
+    known = scores.assign(experiment="race_prevalence").drop(
+        scores.index[(scores["condition"] == "asthma") & (scores["group"] == "asian")]
+    )
+    (table,) = fill_tables(NAME, [run_with(pd.concat([scores, known]))])
+    assert table.lines[0][4:6] == ("0.250", "15 of 15")
+    (table,) = fill_tables(NAME, [run_with(known)])
+    assert table.lines[0][4:6] == ("0.250", "14 of 15")
+
+
+def test_tau_without_prevalences(rows, tmp_path, monkeypatch):
+    """Without the authors' prevalences a sentence says so, and where the control fails nothing is measured."""
+    monkeypatch.setenv("SWAPBIAS_UPSTREAM", str(tmp_path))
+    scores = made_means(rows["race"])
+    (table,) = fill_tables(NAME, [run_with(scores)])
+    assert table.lines[0][4:] == ("–", "–", "–", "–")
+    assert table.notes[-1].startswith("Tau needs the authors' prevalences, which were not found")
+    (table,) = fill_tables(NAME, [run_with(scores, terms.UNMEASURED)])
+    assert table.lines[0][4:] == ("not measured", "–", "not measured", "not measured")
 
 
 @pytest.mark.parametrize("language", ["en", "es", "zh", "fr"])
@@ -99,6 +172,26 @@ def test_texts(rows):
     assert masked["text"].count("<mask>") == 1
 
 
+@pytest.mark.parametrize("language", ["en", "es", "zh", "fr"])
+def test_named_diseases(language):
+    """Four templates name the group first: there rows name the disease at its place in the text."""
+    rows = config_rows(NAME, f"race_{language}")
+    assert {row["template"] for row in rows if row["candidates"]} == {
+        f"{language} {number}" for number in (0, 3, 5, 8)
+    }
+    named = [row for row in rows if row["candidates"]]
+    masked = [row for row in config_rows(NAME, f"gender_masked_{language}") if row["candidates"]]
+    assert len(masked) == 89 * 4 * 2
+    for row in (*named[::7], *masked[::7]):
+        (disease,) = row["candidates"]
+        number = row["template"].removeprefix(f"{language} ")
+        group = MASK if row in masked else group_words("race", language)[row["group"]]
+        template = f"{PREFIX} {templates(language)[number]}"
+        before, _, _ = template.replace("[demographic]", group).partition("[disease]")
+        (prompt,) = as_prompts([row])
+        assert text_parts(prompt, row["text"]) == (before, before + disease.text)
+
+
 def scored(rows, *, control=2.0, tie=0.0, seed=0):
     """Scores of a made model: word, word x template, length and disease effects, and what is planted."""
     rng = np.random.default_rng(seed)
@@ -139,6 +232,65 @@ def test_planted_tie(rows, language):
         assert estimate.ci_low <= -0.1 <= estimate.ci_high
         assert abs(estimate.value + 0.1) < 0.1
     assert found["control", "female"].verdict == terms.FOUND
+
+
+def with_second_reading(scores, tie):
+    """Scored rows with a second reading of a made model: what a disease and its text add, and what is planted."""
+    rng = np.random.default_rng(2)
+    has_disease = scores["candidates"].map(len) > 0
+    conditional = rng.normal(0, 0.2, len(scores))
+    codes = scores.groupby(["condition", "template"], sort=False).ngroup().to_numpy()
+    conditional += rng.normal(0, 4, codes.max() + 1)[codes]
+    conditional += tie * ((scores["label"] == "infectious") & (scores["group"] == "black"))
+    return scores.assign(conditional=np.where(has_disease, conditional, np.nan))
+
+
+@pytest.mark.parametrize(
+    ("tie", "sentence"),
+    [
+        (0.5, ""),
+        (-0.5, "Not robust: the score of the named words alone has the other sign (-"),
+        (3.0, ", and the two intervals do not overlap."),
+    ],
+)
+def test_second_reading(rows, tie, sentence):
+    """The second reading has its size in the four templates that have it; a contradiction is said in a sentence."""
+    scores = with_second_reading(
+        scored({name: rows[name] for name in ("control", "race")}, tie=0.5), tie
+    )
+    found = disaggregate(scores, UNSLICED, robustness=False)
+    (primary,) = [one for one in primary_findings(found) if one.group == "black"]
+    (second,) = [
+        one
+        for one in found
+        if one.key() == primary.key() and one.score == "conditional" and not one.view
+    ]
+    assert second.estimate.value == pytest.approx(tie, abs=0.1)
+    # By 4 templates x (11 infectious diseases + 78 others) x 6 groups, and none is missing.
+    assert second.estimate.n_unscored == 0
+    assert second.estimate.n == primary.estimate.n * 4 // 10
+    cautions = " ".join(list_cautions(primary, found))
+    assert sentence in cautions
+    assert ("named words" in cautions) == bool(sentence)
+    (row,) = [row for row in sensitivity_rows(primary, found) if "named words" in row[0]]
+    assert row[0] == "the named words alone, given the text around them"
+
+
+def test_texts_without_the_group_cancel(rows):
+    """Subtracting a number of each pair, as of the text without the group's word, changes no gap."""
+    scores = with_second_reading(scored({name: rows[name] for name in ("control", "race")}), 0.5)
+    number = scores["pair_id"].map(lambda pair: sum(map(ord, pair)) % 13)
+    less = scores.assign(conditional=scores["conditional"] - number)
+    gaps = [
+        [
+            one.estimate.value
+            for one in disaggregate(table, UNSLICED, robustness=False)
+            if one.score == "conditional" and one.measure == "gap_difference" and one.group
+        ]
+        for table in (scores, less)
+    ]
+    assert gaps[0] == pytest.approx(gaps[1])
+    assert len(gaps[0]) > 6
 
 
 def test_slope_by_hand():

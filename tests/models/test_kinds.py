@@ -22,6 +22,7 @@ from swapbias.models.clinical.word_direction import DirectionScorer
 from swapbias.models.kind import Reading
 from swapbias.models.masked import MaskedScorer
 from swapbias.models.masked_readings import AttitudeScorer
+from swapbias.models.named_words import MaskedWordsScorer, NamedWordsScorer
 from swapbias.models.phrase_scorer import PhraseScorer
 from swapbias.models.search_scorers import FunctionRetriever, RankScorer
 from swapbias.runs import Settings, plan_tasks, settings_of
@@ -51,6 +52,8 @@ def test_scores_are_columns(experiment):
         (CausalScorer, ""),
         (AntonymScorer, "antonyms"),
         (AnswerOddsScorer, "answers"),
+        (NamedWordsScorer, "named_words"),
+        (MaskedWordsScorer, "named_words"),
         (DirectionScorer, "direction"),
         (FunctionRetriever, ""),
         (RankScorer, "rank"),

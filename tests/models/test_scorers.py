@@ -99,9 +99,15 @@ def scorers_by_class(tmp_path_factory):
     ]
     scorers = [
         masked,
-        *(read_as(masked, reading) for reading in ("phrases", "attitude", "log_mass")),
+        *(
+            read_as(masked, reading)
+            for reading in ("phrases", "attitude", "log_mass", "named_words")
+        ),
         causal,
-        *(read_as(causal, reading) for reading in ("antonyms", "answers", "options")),
+        *(
+            read_as(causal, reading)
+            for reading in ("antonyms", "answers", "options", "named_words")
+        ),
         load_scorer(classifier),
         load_scorer(called_pipeline(classifier)),
         load_scorer("vader"),
@@ -220,7 +226,10 @@ def test_scoring_changes_no_attribute(scorers_by_class, monkeypatch):
     rated = Prompt(text="She <mask>.", lexicon="social_distance/attitude/negative")
     named = Prompt(text="Ann", candidates=(Candidate("Ann", 1.0),))
     prompts_by_class = {
-        **dict.fromkeys(("MaskedScorer", "LogMassScorer", "PhraseScorer"), masked),
+        **dict.fromkeys(
+            ("MaskedScorer", "LogMassScorer", "PhraseScorer", "MaskedWordsScorer"), masked
+        ),
+        "NamedWordsScorer": Prompt(text="She is here", candidates=(Candidate("here"),)),
         **dict.fromkeys(("AttitudeScorer", "AntonymScorer"), rated),
         "AnswerOddsScorer": Prompt(
             text="She is", candidates=(Candidate("here"), Candidate("there"))
