@@ -107,15 +107,17 @@ def _without_items(primary: Finding, units: Units, margin: float) -> Finding:
         if column not in units.rows or column in _PRIVATE_FACTORS:
             continue
         codes, items = pd.factorize(units.rows[column])
-        if len(items) < 3:
+        # A blank is no level: it stands in rows that the factor does not vary in.
+        levels = {str(item): code for code, item in enumerate(items) if item != ""}
+        if len(levels) < 3:
             continue
         without = {
-            str(item): units.estimate(codes != code, level=primary.level)
-            for code, item in enumerate(items)
+            item: units.estimate(codes != code, level=primary.level)
+            for item, code in levels.items()
         }
         estimates_without += without.values()
         carriers += _largest_influence(whole, factor, without)
-        if len(items) > FEWEST:  # else there are too few without any of them
+        if len(levels) > FEWEST:  # else there are too few without any of them
             influences += _find_influences(primary, factor, without, margin)
     if not estimates_without:
         return primary
