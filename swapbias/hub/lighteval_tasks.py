@@ -40,6 +40,8 @@ _READ_LOG_PROBS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "named_words": lm_eval_tasks.of_text,
     "answers": lm_eval_tasks.of_answers,
     "antonyms": lm_eval_tasks.of_antonyms,
+    "options": lm_eval_tasks.of_options,
+    "option_odds": lm_eval_tasks.of_option_odds,
 }
 
 
@@ -149,7 +151,7 @@ class ScoreOfPrompt(SampleLevelComputation):  # type: ignore[misc]
         if self.prompts.is_chat:
             score, parts = self._read_answer(name, model_response)
         else:
-            values = self._read_log_probs(model_response)
+            values = self._read_log_probs(name, model_response)
             score = values.pop("score", next(iter(values.values())))
             parts = values
         return {"name": name, "score": score, "parts": dict(parts)}
@@ -160,10 +162,17 @@ class ScoreOfPrompt(SampleLevelComputation):  # type: ignore[misc]
         is_cut = _ends_at_limit(response.output_tokens, self.prompts.answer_tokens)
         return read(self.prompts.prompts[name], response.final_text[0], cut=is_cut)
 
-    def _read_log_probs(self, response: Any) -> dict[str, float]:
+    def _read_log_probs(self, name: str, response: Any) -> dict[str, float]:
         results = [(float(value), False) for value in response.logprobs]
         read = _READ_LOG_PROBS[self.prompts.experiment.reads.reading]
-        return read({"gaps": (), "sides": ()}, results)
+        options = self.prompts.prompts[name].candidates
+        doc = {
+            "gaps": (),
+            "sides": (),
+            "values": [option.value for option in options],
+            "choices": [option.text for option in options],
+        }
+        return read(doc, results)
 
 
 def _ends_at_limit(output_tokens: Sequence[Sequence[int]], most: int) -> bool:

@@ -36,14 +36,18 @@ _READINGS = {  # of an experiment: the function of that module that reads the re
     "named_words": ("of_text", ("log_probability",)),
     "answers": ("of_answers", ("score", "log_odds")),
     "antonyms": ("of_antonyms", ("log_odds",)),
+    "options": ("of_options", ("score", "per_character")),
+    "option_odds": ("of_option_odds", ("score", "per_character")),
 }
+_WITH_CANDIDATES = ("answers", "options", "option_odds")  # readings of a text with each candidate
 
 
 def export_study(name: str, out: Path) -> list[Path]:
     """Write the causal experiments of a study as tasks of lm-evaluation-harness.
 
-    A task reads the log-odds of each prompt as audits do (of two answers, of antonyms; of a text the log-probability
-    after its first word) and shows their mean, and for each contrast the mean gap over all prompts.
+    A task reads each prompt as audits do (log-odds of two answers, of antonyms, of options; the probability of an
+    option; of a text the log-probability after its first word) and shows their mean, and for each contrast the mean
+    gap over all prompts.
 
     Args:
         name: ``study`` or ``study:config``; a study of the user's own is its folder, or OWNER/NAME on the Hub.
@@ -118,7 +122,9 @@ def _docs(experiment: Experiment, rows: Iterable[Mapping[str, Any]]) -> Iterator
     for row in rows:
         group = row["group"]
         gaps = [
-            gap for gap in experiment.gaps if group in (gap.compares.group, gap.compares.reference)
+            gap
+            for gap in experiment.gaps
+            if gap.comparison and group in (gap.compares.group, gap.compares.reference)
         ]
         sides = {_contrast(gap): 1 if gap.compares.group == group else -1 for gap in gaps}
         context, choices = context_and_choices(experiment, row)
@@ -129,6 +135,7 @@ def _docs(experiment: Experiment, rows: Iterable[Mapping[str, Any]]) -> Iterator
             **{name: row[name] for name in _COLUMNS},
             "context": context,
             "choices": choices,
+            "values": [candidate.value for candidate in row["candidates"]],
             "gaps": list(sides),
             "sides": list(sides.values()),
             "units": units,
@@ -145,7 +152,7 @@ def context_and_choices(experiment: Experiment, row: Mapping[str, Any]) -> tuple
     Returns:
         The context, blank for a whole text, and one continuation or several.
     """
-    if experiment.reads.reading == "answers":
+    if experiment.reads.reading in _WITH_CANDIDATES:
         return row["text"], [f" {candidate.text}" for candidate in row["candidates"]]
     # The harness puts BOS or EOS before a blank context, as an audit does.
     if experiment.reads.reading == "antonyms":

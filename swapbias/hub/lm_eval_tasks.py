@@ -103,6 +103,85 @@ def of_antonyms(doc: Doc, results: Sequence[tuple[float, bool]]) -> dict[str, An
     return _with_gaps(doc, {"log_odds": mean([bad - good for good, bad in pairs])})
 
 
+def of_options(doc: Doc, results: Sequence[tuple[float, bool]]) -> dict[str, Any]:
+    """Return what options count on average, weighted by the softmax of their log-probabilities.
+
+    Args:
+        doc: a document (row) of the task, with what each option counts; None: nothing, left out of the mean.
+        results: log-probability of each option.
+
+    Returns:
+        ``score``; ``per_character``: the same of log-probabilities divided by the characters of the option; and the
+        sides of gaps of both.
+    """
+    logs, by_character = _logs_of_options(doc, results)
+    values = {
+        "score": _mean_value(doc["values"], logs),
+        "per_character": _mean_value(doc["values"], by_character),
+    }
+    return _with_gaps(doc, values)
+
+
+def of_option_odds(doc: Doc, results: Sequence[tuple[float, bool]]) -> dict[str, Any]:
+    """Return the log-odds of the options that count more than the middle of what options count.
+
+    Args:
+        doc: a document (row) of the task, with what each option counts; None: nothing.
+        results: log-probability of each option.
+
+    Returns:
+        ``score``; ``per_character``: the same of log-probabilities divided by the characters of the option; and the
+        sides of gaps of both.
+    """
+    logs, by_character = _logs_of_options(doc, results)
+    values = {
+        "score": _log_odds(doc["values"], logs),
+        "per_character": _log_odds(doc["values"], by_character),
+    }
+    return _with_gaps(doc, values)
+
+
+def _logs_of_options(
+    doc: Doc, results: Sequence[tuple[float, bool]]
+) -> tuple[list[float], list[float]]:
+    """Return the log-probability of each option, and that divided by the number of its characters."""
+    logs = [value for value, _ in results]
+    lengths = [len(choice.removeprefix(" ")) for choice in doc["choices"]]
+    return logs, [log / length for log, length in zip(logs, lengths, strict=True)]
+
+
+def _mean_value(values: Sequence[float | None], logs: Sequence[float]) -> float:
+    """Return the mean of what options count by their probabilities; NaN where none that counts has one."""
+    most = max(logs)
+    if most == -math.inf:
+        return math.nan
+    counting = [
+        (math.exp(log - most), value)
+        for value, log in zip(values, logs, strict=True)
+        if value is not None
+    ]
+    total = math.fsum(weight for weight, _ in counting)
+    return math.fsum(weight * value for weight, value in counting) / total if total else math.nan
+
+
+def _log_odds(values: Sequence[float | None], logs: Sequence[float]) -> float:
+    """Return the log-odds of the options that count more; NaN where a side has no probability."""
+    counting = [value for value in values if value is not None]
+    middle = (min(counting) + max(counting)) / 2
+    pairs = [(value, log) for value, log in zip(values, logs, strict=True) if value is not None]
+    above = _log_sum([log for value, log in pairs if value > middle])
+    below = _log_sum([log for value, log in pairs if value < middle])
+    return above - below if math.isfinite(above) and math.isfinite(below) else math.nan
+
+
+def _log_sum(logs: Sequence[float]) -> float:
+    """Return the log of the sum of probabilities."""
+    most = max(logs, default=-math.inf)
+    if most == -math.inf:
+        return most
+    return most + math.log(math.fsum(math.exp(log - most) for log in logs))
+
+
 def _with_gaps(doc: Doc, values: Mapping[str, float]) -> dict[str, Any]:
     """Add to the values of a row the side on which each stands in each gap."""
     sides = list(zip(doc["gaps"], doc["sides"], strict=True))

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Hashable, Sequence
 
+from swapbias.measures import answer_accuracy
 from swapbias.models.causal import start_of_answer
 from swapbias.models.chat.local import open_ids
 from swapbias.models.engine.loglikelihood import TokenisedText
@@ -46,7 +47,32 @@ class OptionScorer(DerivedScorer):
             self.inner.continuation_log_probs(texts, lambda done: on_progress(done * share))
         )
         logs_of = {key: [next(logs) for _ in prompt.candidates] for key, prompt in firsts.items()}
-        return [_score(prompt, logs_of[key]) for prompt, key in zip(prompts, keys, strict=True)]
+        return [
+            self._score_of_logs(prompt, logs_of[key])
+            for prompt, key in zip(prompts, keys, strict=True)
+        ]
+
+    def _score_of_logs(self, prompt: Prompt, logs: Sequence[float | None]) -> Scored:
+        """Return the score of a prompt by the log-probabilities of its options; None: a text was too long."""
+        if any(log is None for log in logs):
+            return not_scored([PER_CHARACTER])
+        sums = [math.nan if log is None else log for log in logs]
+        if any(math.isnan(log) for log in sums) or max(sums) == -math.inf:
+            return not_scored([PER_CHARACTER], finite=False)
+        names = [candidate.text for candidate in prompt.candidates]
+        shares = _softmax(sums)
+        by_character = [log / len(name) for log, name in zip(sums, names, strict=True)]
+        best = sorted(zip(names, shares, strict=True), key=lambda pair: -pair[1])
+        return Scored(
+            self._number(prompt, sums),
+            best[0][0],
+            ranked([name for name, _ in best], [share for _, share in best]),
+            parts={PER_CHARACTER: self._number(prompt, by_character)},
+        )
+
+    def _number(self, prompt: Prompt, logs: Sequence[float]) -> float:
+        """Return the number of a prompt whose options have these logs, of which not all are -inf."""
+        return _mean_value(prompt, _softmax(logs))
 
     def _tokens(self, prompt: Prompt) -> list[TokenisedText]:
         """Return the tokens of the prompt with each option, and the index at which the option starts."""
@@ -62,28 +88,29 @@ class OptionScorer(DerivedScorer):
         return [(ids, start) for ids in encoded]
 
 
+class OptionOddsScorer(OptionScorer):
+    """Score: log-odds of the options that count more, after the prompt: natural log p(these) - log p(the others).
+
+    Options count more that count more than the middle of what options count. What makes one option likelier after
+    every prompt, as a common or a short word, adds the same to the log-odds of all of them. ``per_character``: the
+    same with each log-probability divided by the number of the option's characters. NaN: as of ``OptionScorer``, or
+    either side is impossible.
+    """
+
+    unit = "natural log-odds of the options that count more"
+
+    def _number(self, prompt: Prompt, logs: Sequence[float]) -> float:
+        """Return the log-odds of the options that count more."""
+        values = [
+            math.nan if candidate.value is None else candidate.value
+            for candidate in prompt.candidates
+        ]
+        return answer_accuracy.option_odds([logs], values).log_odds
+
+
 def _question_of(prompt: Prompt) -> Hashable:
     """Return what is read of a prompt: its text and the texts of its options."""
     return prompt.text, tuple(candidate.text for candidate in prompt.candidates)
-
-
-def _score(prompt: Prompt, logs: Sequence[float | None]) -> Scored:
-    """Score a prompt by the log-probabilities of its options; None: a text was too long."""
-    if any(log is None for log in logs):
-        return not_scored([PER_CHARACTER])
-    sums = [math.nan if log is None else log for log in logs]
-    if any(math.isnan(log) for log in sums) or max(sums) == -math.inf:
-        return not_scored([PER_CHARACTER], finite=False)
-    names = [candidate.text for candidate in prompt.candidates]
-    shares = _softmax(sums)
-    per_character = _softmax([log / len(name) for log, name in zip(sums, names, strict=True)])
-    best = sorted(zip(names, shares, strict=True), key=lambda pair: -pair[1])
-    return Scored(
-        _mean_value(prompt, shares),
-        best[0][0],
-        ranked([name for name, _ in best], [share for _, share in best]),
-        parts={PER_CHARACTER: _mean_value(prompt, per_character)},
-    )
 
 
 def _softmax(logs: Sequence[float]) -> list[float]:

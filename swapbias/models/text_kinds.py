@@ -16,6 +16,7 @@ _MASS = "probability mass at the mask"
 _POSITIVE = "probability of positive sentiment"
 _OPTION = "probability of an option"
 _LOG_PROBABILITY = "natural log-probability"
+_OPTION_ODDS = "natural log-odds of the options that count more"
 _DISAPPROVAL = "mean log-odds of the disapproving antonym"
 
 
@@ -240,6 +241,11 @@ class Causal(Kind):
             {"score": _OPTION, "per_character": _OPTION},
             "option_scorer:OptionScorer",
             passes=3,
+        ),
+        "option_odds": Reading(
+            {"score": _OPTION_ODDS, "per_character": _OPTION_ODDS},
+            "option_scorer:OptionOddsScorer",
+            passes=2,
         ),
     }
     """The ways to read its models by the name that experiments declare, blank for the usual one."""

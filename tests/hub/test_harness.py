@@ -15,7 +15,13 @@ from swapbias.cli import app
 from swapbias.errors import UsageError
 from swapbias.findings import disaggregate
 from swapbias.hub.lm_eval import export_study
-from swapbias.hub.lm_eval_tasks import gap_of_groups, gap_of_pairs, mean
+from swapbias.hub.lm_eval_tasks import (
+    gap_of_groups,
+    gap_of_pairs,
+    mean,
+    of_option_odds,
+    of_options,
+)
 from swapbias.models.auto import load_scorer
 from swapbias.studies import config_rows, load_study
 from tests import tiny
@@ -120,6 +126,33 @@ def test_harness_equals_audit(study, harness, scorer):
         assert results[key] == pytest.approx(one.estimate.value, abs=FLOAT32)
         assert results[key.replace(",", "_stderr,")] == "N/A"  # prompts are not independent
     assert results[f"{name},none"] == pytest.approx(mean(one[name] for one in samples))
+
+
+def test_log_odds_of_options():
+    """Log-odds of options are those of their probabilities; one that counts nothing is left out."""
+    doc = {"gaps": [], "sides": [], "values": [1.0, 0.0, None], "choices": [" ab", " abcd", " x"]}
+    results = [(math.log(0.2), False), (math.log(0.4), False), (math.log(0.4), False)]
+    read = of_option_odds(doc, results)
+    assert read["score"] == pytest.approx(math.log(0.2 / 0.4))
+    assert read["per_character"] == pytest.approx(math.log(0.2) / 2 - math.log(0.4) / 4)
+    assert of_options(doc, results)["score"] == pytest.approx(0.2 / 0.6)
+    impossible = [(-math.inf, False), *results[1:]]
+    assert math.isnan(of_option_odds(doc, impossible)["score"])
+
+
+def test_questions_with_options_are_exported(tmp_path):
+    """Closed questions have their options as choices with what each counts, and gaps where groups are compared."""
+    written = export_study("bbq", tmp_path / "bbq")
+    docs = {
+        path.stem: path.read_text().splitlines()[0] for path in written if path.suffix == ".jsonl"
+    }
+    assert {*docs} == {
+        f"swapbias_bbq_{name}_odds" for name in ("ambiguous", "disambiguated", "answers")
+    }
+    doc = json.loads(docs["swapbias_bbq_ambiguous_odds"])
+    assert len(doc["choices"]) == len(doc["values"]) == 3
+    assert doc["gaps"] == ["stereotyped_minus_counter"]
+    assert json.loads(docs["swapbias_bbq_answers_odds"])["gaps"] == []
 
 
 def test_exported_files(tmp_path):

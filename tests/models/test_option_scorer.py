@@ -87,3 +87,32 @@ def test_blank_option_is_refused(causal):
     blank = Prompt("7/a", "7", "a", "who", (Candidate("she", 1.0), Candidate("", 0.0)))
     with pytest.raises(ValueError, match="7/a: options"):
         read_as(causal, "options").score([blank])
+
+
+def test_odds_of_options(causal):
+    """The log-odds of an option against two others are those of its probability against the sum of theirs."""
+    (scored,) = read_as(causal, "option_odds").score([prompt()])
+    logs = slow_logs(causal)
+    others = math.log(math.exp(logs[1]) + math.exp(logs[2]))
+    assert scored.score == pytest.approx(logs[0] - others, abs=1e-5)
+    by_character = [log / len(name) for log, name in zip(logs, OPTIONS, strict=True)]
+    others = math.log(math.exp(by_character[1]) + math.exp(by_character[2]))
+    assert scored.parts["per_character"] == pytest.approx(by_character[0] - others, abs=1e-5)
+
+
+def test_odds_of_a_likely_option(causal):
+    """What makes an option likelier after every prompt adds the same to all log-odds, and nothing to their gap."""
+    scorer = read_as(causal, "option_odds")
+    first, second = (
+        scorer._score_of_logs(prompt(), logs).score for logs in ([-3, -4, -9], [-1, -4, -9])
+    )
+    assert second - first == pytest.approx(2)
+    impossible = scorer._score_of_logs(prompt(), [-math.inf, -1, -2])
+    assert math.isnan(impossible.score)
+
+
+def test_odds_of_too_long_prompts(causal):
+    """A prompt that is longer than the model reads has no log-odds."""
+    long = Prompt("1", "1", "a", "who " * 400, tuple(map(Candidate, OPTIONS, VALUES)))
+    (scored,) = read_as(causal, "option_odds").score([long])
+    assert math.isnan(scored.score)

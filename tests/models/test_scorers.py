@@ -106,7 +106,7 @@ def scorers_by_class(tmp_path_factory):
         causal,
         *(
             read_as(causal, reading)
-            for reading in ("antonyms", "answers", "options", "named_words")
+            for reading in ("antonyms", "answers", "options", "option_odds", "named_words")
         ),
         load_scorer(classifier),
         load_scorer(called_pipeline(classifier)),
@@ -234,8 +234,9 @@ def test_scoring_changes_no_attribute(scorers_by_class, monkeypatch):
         "AnswerOddsScorer": Prompt(
             text="She is", candidates=(Candidate("here"), Candidate("there"))
         ),
-        "OptionScorer": Prompt(
-            text="She is", candidates=(Candidate("here", 1.0), Candidate("there", 0.0))
+        **dict.fromkeys(
+            ("OptionScorer", "OptionOddsScorer"),
+            Prompt(text="She is", candidates=(Candidate("here", 1.0), Candidate("there", 0.0))),
         ),
         "DirectionScorer": Prompt(text="gloom", construct="synonym"),
         **dict.fromkeys(("TokenTagScorer", "FunctionTagScorer"), named),
