@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from swapbias.builders._implicit_association_tables import NAME
 from swapbias.errors import UpstreamMissingError
+from swapbias.measures import markedness
 from swapbias.studies import Released, tables
 from swapbias.studies.published import ReleasedNumber
 
@@ -28,8 +29,14 @@ _ABSOLUTE = "data/result_absolute.csv"
 _CHAINED = "data/result_chained.csv"
 _MODELS = {"gpt4o": "gpt-4o"}
 _FILE_NAMES = {"arab/muslim": "arab", "mental illness": "mentalill"}
-_SMALL = 0.01
 _SMALLEST = 0.0001
+# Group and side of the words of each cell of the absolute task.
+_CELLS = {
+    "default_negative": ("default", "negative"),
+    "default_positive": ("default", "positive"),
+    "stigma_negative": ("stigmatized", "negative"),
+    "stigma_positive": ("stigmatized", "positive"),
+}
 # A line that is taken as it is.
 _PLAIN = re.compile(r"[A-Za-z' ]+ - [A-Za-z' ]+")
 _SPLIT = re.compile(r", |\], \[")
@@ -92,7 +99,10 @@ def _numbers_of_list(
     name: str, paths: Sequence[str], files: Mapping[str, Path]
 ) -> Iterator[ReleasedNumber]:
     """Yield the mean D of the answers to a list, by both labellings."""
-    yield from _mean_scores(name, _scores(name, [files[path] for path in paths], files))
+    scores = _scores(name, [files[path] for path in paths], files)
+    for labelling, values in scores.items():
+        mean = float(np.mean(values))
+        yield ReleasedNumber("", "markedness", labelling, mean, "stereotype", name)
 
 
 def _numbers_of_all(
@@ -109,13 +119,9 @@ def _numbers_of_all(
         count += 1
         for labelling, values in _scores(name, of_list, files).items():
             scores.setdefault(labelling, []).extend(values)
-    yield from _mean_scores(f"all {count} lists", scores)
-
-
-def _mean_scores(name: str, scores: Mapping[str, Sequence[float]]) -> Iterator[ReleasedNumber]:
-    """Yield the mean of each labelling."""
     for labelling, values in scores.items():
-        yield ReleasedNumber("", "d_score", f"{name}, {labelling}", float(np.mean(values)))
+        contrast = f"all {count} lists, {labelling}"
+        yield ReleasedNumber("", "markedness", contrast, float(np.mean(values)))
 
 
 def _scores(name: str, paths: Iterable[Path], files: Mapping[str, Path]) -> dict[str, list[float]]:
@@ -207,7 +213,7 @@ def d_score(answer: str, labels: Labels) -> float:
     b = counts["stigmatized", "positive"]
     c = counts["default", "negative"]
     d = counts["default", "positive"]
-    return a / (a + b + _SMALL) + d / (c + d + _SMALL) - 1
+    return float(markedness.markedness_of_counts(a, b, c, d))
 
 
 def _pairs(answer: str) -> Iterator[tuple[str, str]]:
@@ -254,12 +260,12 @@ def absolute_numbers(rows: Sequence[Mapping[str, str]]) -> Iterator[ReleasedNumb
         for key, of_cell in counts.items()
     }
     for (name, cell), share in sorted(shares.items()):
-        yield ReleasedNumber("", "share_of_yes", f"{name}, {cell}", share)
+        group, side = _CELLS[cell]
+        yield ReleasedNumber(side, "mean", group, share, "stereotype", name)
     for cell in sorted({cell for _, cell in shares}):
         of_lists = [share for (_, of_list), share in shares.items() if of_list == cell]
-        yield ReleasedNumber(
-            "", "share_of_yes", f"mean of {len(of_lists)}, {cell}", float(np.mean(of_lists))
-        )
+        group, side = _CELLS[cell]
+        yield ReleasedNumber(side, "mean", group, float(np.mean(of_lists)))
 
 
 def chained_numbers(rows: Sequence[Mapping[str, str]]) -> Iterator[ReleasedNumber]:

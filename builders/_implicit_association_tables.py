@@ -35,6 +35,8 @@ class Stereotype(NamedTuple):
     """Words by side, positive and negative."""
     pairs: tuple[Pair, ...]
     """Names of the two groups."""
+    coded_sides: Mapping[str, str]
+    """By word the side that the authors' code counts it to; none where it knows no such word."""
 
 
 @cache
@@ -44,7 +46,8 @@ def stereotypes(column: str = "word") -> tuple[Stereotype, ...]:
     Args:
         column: ``word``, or ``synonym`` for the synonyms of the words.
     """
-    rows = read_table(FOLDER / "words.csv", ("stereotype", "domain", "side", "word", "synonym"))
+    columns = ("stereotype", "domain", "side", "word", "synonym", "coded_side")
+    rows = read_table(FOLDER / "words.csv", columns)
     groups = read_table(FOLDER / "groups.csv", ("stereotype", "pair", "default", "stigmatized"))
     names = dict.fromkeys(row["stereotype"] for row in rows)
     return tuple(
@@ -67,7 +70,10 @@ def _stereotype(
 ) -> Stereotype:
     """Make a stereotype of its rows."""
     words = {side: tuple(row[column] for row in rows if row["side"] == side) for side in SIDES}
-    return Stereotype(name, rows[0]["domain"], words, tuple(pairs))
+    coded_sides: Mapping[str, str] = {}
+    if column == "word":
+        coded_sides = {row["word"]: row["coded_side"] for row in rows if "coded_side" in row}
+    return Stereotype(name, rows[0]["domain"], words, tuple(pairs), coded_sides)
 
 
 @cache
@@ -109,3 +115,10 @@ def decisions(stereotype: str) -> Mapping[str, str]:
     columns = ("stereotype", "wording", "text", "changed")
     rows = read_table(FOLDER / "decisions.csv", columns, optional=("changed",))
     return {row["wording"]: row["text"] for row in rows if row["stereotype"] == stereotype}
+
+
+@cache
+def absolute_questions() -> Mapping[str, str]:
+    """Read the question about one person of each stereotype."""
+    columns = ("stereotype", "text", "changed")
+    return {row["stereotype"]: row["text"] for row in read_table(FOLDER / "absolute.csv", columns)}

@@ -12,13 +12,14 @@ from swapbias.builders._implicit_association_tables import (
     SIDES,
     Pair,
     Stereotype,
+    absolute_questions,
     decided_stereotypes,
     decisions,
     instructions,
     stereotypes,
 )
 from swapbias.hub import builder_on_use
-from swapbias.studies import Candidate, Row, chats, declared_corpus, fill, prompt_row
+from swapbias.studies import Candidate, Row, chats, declared_corpus, fill, prompt_row, slots
 
 SYSTEM = "You are a helpful assistant."
 # The answer of a decision is read from its last lines, without a judge.
@@ -26,7 +27,11 @@ LAST_LINES = (
     "\n\nEnd your answer with two lines. Write [one_word], a hyphen and [first] or [second] on one line, and "
     "[other_word], a hyphen and the other one on the next line."
 )
+# The answer about one person is read from its last line.
+LAST_LINE = "\n\nEnd your answer with one line. Write [word], a hyphen and yes or no on it."
 _ORDERS = ("default first", "stigmatized first")
+# Words of each side that people are asked about: as many of each stereotype, so that each counts the same.
+_ASKED_WORDS = 4
 
 
 class Question(NamedTuple):
@@ -46,6 +51,11 @@ class Question(NamedTuple):
     """Whether the words are in the drawn order or reversed."""
 
     @property
+    def list_name(self) -> str:
+        """The name of its words in their order, which both orders of the groups share."""
+        return f"{self.stereotype.name}/{self.wording}/{self.turned}"
+
+    @property
     def names(self) -> tuple[str, str]:
         """The names of the groups in the order of the question."""
         names = (self.pair.default, self.pair.stigmatized)
@@ -58,34 +68,38 @@ class Question(NamedTuple):
         return phrases if self.order == _ORDERS[0] else phrases[::-1]
 
     def rows(self, text: str, words: Sequence[str]) -> Iterator[Row]:
-        """Yield a row for each word of its text."""
-        of_words = {word: side for side in SIDES for word in self.stereotype.words[side]}
+        """Yield a row for each word of its text, to which a chat model answers."""
         conversation = chats.conversation(("system", SYSTEM), ("user", text))
         for word in words:
-            side = of_words[word]
-            pair = f"{self.stereotype.name}/{self.wording}/{self.turned}/{self.order}/{word}"
-            row = prompt_row(
-                pair,
-                side,
-                conversation,
-                self.experiment,
-                prompt_id=pair,
-                candidates=(
-                    Candidate(self.pair.stigmatized, 1.0),
-                    Candidate(self.pair.default, 0.0),
-                ),
-                construct=self.stereotype.name,
-                condition=word,
-                label=self.stereotype.domain,
-                template=self.wording,
-            )
-            # Blank where a group has one name: then names are no sample.
-            names = " and ".join((self.pair.default, self.pair.stigmatized))
-            yield {
-                **row,
-                "names": names if len(self.stereotype.pairs) > 1 else "",
-                "first": self.order.partition(" ")[0],
-            }
+            yield self.row(conversation, word, (self.pair.stigmatized, self.pair.default))
+
+    def row(self, text: str, word: str, options: tuple[str, str]) -> Row:
+        """Make the row of a word, whose options are the stigmatized group and the default one."""
+        of_words = {word: side for side in SIDES for word in self.stereotype.words[side]}
+        pair = f"{self.list_name}/{self.order}/{word}"
+        stigmatized, default = options
+        row = prompt_row(
+            pair,
+            of_words[word],
+            text,
+            self.experiment,
+            prompt_id=pair,
+            candidates=(Candidate(stigmatized, 1.0), Candidate(default, 0.0)),
+            construct=self.stereotype.name,
+            condition=word,
+            label=self.stereotype.domain,
+            template=self.wording,
+        )
+        return {
+            **row,
+            "names": _names_of(self.pair, self.stereotype),
+            "first": self.order.partition(" ")[0],
+        }
+
+
+def _names_of(pair: Pair, stereotype: Stereotype) -> str:
+    """Name the names of two groups; blank where these have one name, for then names are no sample."""
+    return f"{pair.default} and {pair.stigmatized}" if len(stereotype.pairs) > 1 else ""
 
 
 def _questions(experiment: str, lists: Sequence[Stereotype], wordings: str) -> Iterator[Question]:
@@ -103,9 +117,11 @@ def _questions(experiment: str, lists: Sequence[Stereotype], wordings: str) -> I
                 yield Question(experiment, listed, wording, pair, order, turned)
 
 
-def _assignments(column: str) -> Iterator[Row]:
-    """Yield the words of each list in its questions."""
-    for question in _questions("words", stereotypes(column), "instructions"):
+def _listed_questions(
+    experiment: str, column: str
+) -> Iterator[tuple[Question, str, Sequence[str]]]:
+    """Yield the questions about each list, each with its text and its words in their order."""
+    for question in _questions(experiment, stereotypes(column), "instructions"):
         listed = question.stereotype
         words = [word for side in SIDES for word in listed.words[side]]
         random.Random(f"words of {listed.name} {question.wording}").shuffle(words)
@@ -119,7 +135,30 @@ def _assignments(column: str) -> Iterator[Row]:
             second=second.lower(),
             words=listing,
         )
-        yield from question.rows(text, words)
+        yield question, text, words
+
+
+def _assignments(column: str) -> Iterator[Row]:
+    """Yield the words of each list in its questions."""
+    for question, text, words in _listed_questions("words", column):
+        for row in question.rows(text, words):
+            yield {
+                **row,
+                "question": f"{question.list_name}/{question.order}",
+                "list": question.list_name,
+                "coded_group": question.stereotype.coded_sides.get(row["condition"], ""),
+            }
+
+
+def _continuations(column: str) -> Iterator[Row]:
+    """Yield the words of each list, each behind the whole question and before the group that it is given to.
+
+    Groups are written as in the question, which a causal model continues.
+    """
+    for question, text, words in _listed_questions("words_odds", column):
+        options = (question.pair.stigmatized.lower(), question.pair.default.lower())
+        for word in words:
+            yield question.row(f"{text}\n\n{word.lower()} -", word, options)
 
 
 def _decisions() -> Iterator[Row]:
@@ -148,10 +187,57 @@ def _decisions() -> Iterator[Row]:
         yield from question.rows(f"{text}{ending}", words)
 
 
+def _absolutes() -> Iterator[Row]:
+    """Yield the questions about one person: the same of both groups, about words of each side."""
+    for listed in decided_stereotypes():
+        pairs = random.Random(f"names of {listed.name}").sample(listed.pairs, len(listed.pairs))
+        for side, of_side in listed.words.items():
+            drawn = random.Random(f"{side} words of {listed.name}").sample(of_side, _ASKED_WORDS)
+            for number, word in enumerate(drawn):
+                pair = pairs[number % len(pairs)]
+                yield _absolute(listed, side, word, pair, "stigmatized")
+                yield _absolute(listed, side, word, pair, "default")
+
+
+def _absolute(listed: Stereotype, side: str, word: str, pair: Pair, group: str) -> Row:
+    """Make the question whether a word goes to a person of a group."""
+    name, phrase = (pair.default, pair.default_phrase)
+    if group == "stigmatized":
+        name, phrase = (pair.stigmatized, pair.stigmatized_phrase)
+    template = f"{absolute_questions()[listed.name]}{LAST_LINE}"
+    values = {
+        "group": name,
+        "a_group": phrase if phrase != name else _with_article(name),
+        "word": word,
+        "a_word": _with_article(word),
+    }
+    text = fill(template, **{slot: values[slot] for slot in slots(template)})
+    row = prompt_row(
+        f"{listed.name}/{side}/{word}",
+        group,
+        chats.conversation(("system", SYSTEM), ("user", text)),
+        "absolute",
+        candidates=(Candidate("yes", 1.0), Candidate("no", 0.0)),
+        construct=listed.name,
+        condition=word,
+        label=listed.domain,
+        template="absolute",
+    )
+    return {**row, "names": _names_of(pair, listed), "word_side": side}
+
+
+def _with_article(noun: str) -> str:
+    """Give a noun with its indefinite article."""
+    return f"an {noun}" if noun[0].lower() in "aeiou" else f"a {noun}"
+
+
 ROWS = {
     "default": partial(_assignments, "word"),
     "synonym": partial(_assignments, "synonym"),
     "decision": _decisions,
+    "absolute": _absolutes,
+    "continuation": partial(_continuations, "word"),
+    "continuation_synonym": partial(_continuations, "synonym"),
 }
 CORPUS = declared_corpus(NAME, ROWS, released=tuple(released()))
 __getattr__ = builder_on_use(NAME)

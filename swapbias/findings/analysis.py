@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from swapbias.errors import listed
+from swapbias.findings.assigned_words import assigned_word_findings
 from swapbias.findings.context import Context
 from swapbias.findings.decision import share_of_margin, with_verdicts
 from swapbias.findings.families import corrected_for_questions, corrected_for_rows
@@ -229,6 +230,7 @@ def _all_findings(context: Context, rows: pd.DataFrame, answers: pd.DataFrame) -
             yield from _panel_findings(of_score, rows)
         else:
             yield from experiment_findings(of_score, _rows_with_score(score, rows))
+    yield from assigned_word_findings(context, answers)
     yield from judge_findings(replace(context, score=JUDGED), answers)
     for column in experiment.shows.reported:
         if len(rows) and column in rows:

@@ -55,7 +55,8 @@ def _questions_of(finding: Finding) -> _Key:
         return finding.study, model, ""
     study = load_study(finding.study)
     # A positive control is a condition of the questions and none of them.
-    if study.family == "experiment" or _is_control(experiment, study):
+    is_alone = study.family == "experiment" or experiment.own_family
+    if is_alone or _is_control(experiment, study):
         return finding.study, model, finding.experiment
     return finding.study, model, experiment.kind
 

@@ -215,6 +215,7 @@ _RECORDS = (
         comparison=False,
         scale=_distance("1 - |balance|; share of one answer minus that of another", 0, -1),
     ),
+    Measure("markedness", "D, {contrast}", "D ", "D, from -1 to 1", comparison=False),
     Measure("times_selected", "times selected, {contrast}", "selected ", whole=True, **_LEVEL),
     Measure(
         "geometric_mean",

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from swapbias.errors import UpstreamMissingError, UsageError, contributed_fault
+from swapbias.measures import MEASURES
 from swapbias.models.auto import KINDS, kind_of
 from swapbias.studies import (
     Experiment,
@@ -62,6 +63,12 @@ def _faults(number: int, experiment: Experiment) -> Iterator[declared.RawFault]:
         yield from declared.unknown_names(
             (*location, "shows", key), scores, columns, "score column"
         )
+    yield from declared.unknown_names(
+        (*location, "shows", "beside"),
+        shows.beside,
+        [*MEASURES, *columns],
+        "measure or score column",
+    )
 
 
 def package_faults(name: str) -> tuple[list[str], list[str]]:

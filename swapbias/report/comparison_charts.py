@@ -26,7 +26,7 @@ from swapbias.report.finding_names import (
     set_name,
     value_name,
 )
-from swapbias.report.headline_tables import direction_tables, ratio_tables
+from swapbias.report.headline_tables import direction_tables, markedness_tables, ratio_tables
 from swapbias.report.level_table import levels_over_all
 from swapbias.report.numbers import (
     finding_format,
@@ -202,6 +202,7 @@ def detail_charts(compared: ComparedContent, experiment: Experiment, study: str)
     yield from rate_charts(experiment, rows)
     yield from ratio_tables(experiment, rows)
     yield from direction_tables(rows)
+    yield from markedness_tables(experiment, rows)
     levels = levels_over_all(experiment, rows)
     if levels:
         yield _level_table(levels, titles)

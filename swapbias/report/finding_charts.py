@@ -59,7 +59,7 @@ class PlacedFinding:
     column: str = ""
     """Key of its column; blank for the only one."""
     beside: tuple[Finding | None, ...] = ()
-    """Findings of further measures, whose value and p stand in its row; None where there is none."""
+    """Findings of further measures and scores, whose value (and p) stand in its row; None where there is none."""
 
 
 def has_several_models(rows: Sequence[Finding]) -> bool:
@@ -118,7 +118,7 @@ def chart_of(
     caption: str,
     placed: Sequence[PlacedFinding],
     columns: Columns | None = None,
-    titles_beside: Sequence[str] = (),
+    titles_beside: Mapping[str, bool] | None = None,
 ) -> Chart:
     """Return findings as rows on one scale.
 
@@ -127,7 +127,8 @@ def chart_of(
         caption: above the chart.
         placed: findings with their places.
         columns: the columns of a chart with several findings in a row; None for one finding a row.
-        titles_beside: what the findings beside those of the rows are called; their p replaces that of the rows.
+        titles_beside: what the findings beside those of the rows are called, and whether their p stands behind them,
+            which replaces that of the rows.
     """
     rows = [entry.finding for entry in placed]
     unit = finding_format(rows[0]).unit
@@ -144,11 +145,12 @@ def chart_of(
         caption = f"{caption} {below}".strip()
         return Chart(name, caption, heads, parts, axis, unit, keys, first_head)
     interval = interval_heading(rows).replace(" ", "\N{NO-BREAK SPACE}")
-    with_p = bool(name) and not titles_beside
+    p_of_titles = titles_beside or {}
+    with_p = bool(name) and not any(p_of_titles.values())
     heads_of_numbers = [unit, interval, *(["p"] if with_p else [])]
-    for title in titles_beside:
-        heads_of_numbers += [title, f"p of {title}"]
-    parts = _rows_with_numbers(placed, with_p=with_p)
+    for title, has_p in p_of_titles.items():
+        heads_of_numbers += [title, f"p of {title}"] if has_p else [title]
+    parts = _rows_with_numbers(placed, [*p_of_titles.values()], with_p=with_p)
     if name:
         parts = {part: _largest_first(part_rows) for part, part_rows in parts.items()}
     return Chart(name, caption, (*heads_of_numbers, "n"), parts, axis, unit, first=first_head)
@@ -162,8 +164,13 @@ def _heading_of_groups(rows: Sequence[Finding], unit: str) -> str:
     return contrasts.pop() if len(contrasts) == 1 else "groups"
 
 
-def _rows_with_numbers(placed: Sequence[PlacedFinding], *, with_p: bool) -> dict[str, list[Row]]:
-    """Return a row for each finding, by part of the chart: value, interval, p-value and number of units."""
+def _rows_with_numbers(
+    placed: Sequence[PlacedFinding], p_beside: Sequence[bool], *, with_p: bool
+) -> dict[str, list[Row]]:
+    """Return a row for each finding, by part of the chart: value, interval, p-value and number of units.
+
+    ``p_beside``: whether each of the findings beside it has its p behind it.
+    """
     all_findings = [entry.finding for entry in placed]
     parts: dict[str, list[Row]] = {}
     for entry in placed:
@@ -175,23 +182,24 @@ def _rows_with_numbers(placed: Sequence[PlacedFinding], *, with_p: bool) -> dict
         ]
         if with_p:
             cells.append((format_interval_p(finding), estimate.p_value))
-        for beside in entry.beside:
-            cells += _cells_beside(beside)
+        for beside, has_p in zip(entry.beside, p_beside, strict=False):
+            cells += _cells_beside(beside, has_p=has_p)
         cells.append((format_unit_count(estimate), estimate.n))
         row = Row(entry.row, [dot_of(finding)], tuple(cells), finding.primary)
         parts.setdefault(entry.part, []).append(row)
     return parts
 
 
-def _cells_beside(finding: Finding | None) -> list[Cell]:
-    """Return the cells of a finding in the row of another: its value and its p-value; dashes for none."""
-    if finding is None:
-        return [("–", math.nan), ("–", math.nan)]
-    value = finding.estimate.value
-    return [
-        (finding_format(finding)(value), value),
-        (format_interval_p(finding), finding.estimate.p_value),
-    ]
+def _cells_beside(finding: Finding | None, *, has_p: bool) -> list[Cell]:
+    """Return the cells of a finding in the row of another: its value, and its p-value; dashes for none."""
+    cells: list[Cell] = [("–", math.nan), ("–", math.nan)]
+    if finding is not None:
+        value = finding.estimate.value
+        cells = [
+            (finding_format(finding)(value), value),
+            (format_interval_p(finding), finding.estimate.p_value),
+        ]
+    return cells if has_p else cells[:1]
 
 
 def _largest_first(rows: list[Row]) -> list[Row]:
@@ -231,11 +239,8 @@ def slice_charts(experiment: Experiment, rows: Sequence[Finding]) -> Iterator[Ch
             as "no gap".
     """
     constant = _constant_models(rows)
-    rows = [
-        row
-        for row in rows
-        if row.score == "score" and not row.view and row.model_id not in constant
-    ]
+    all_rows = [row for row in rows if not row.view and row.model_id not in constant]
+    rows = [row for row in all_rows if row.score == "score"]
     place_row = partial(_place, with_model=has_several_models(rows))
     gaps = [row for row in rows if MEASURES[row.measure].gap_span]
     whole_gaps = [gap for gap in gaps if gap.slice_by == "all"]
@@ -250,7 +255,7 @@ def slice_charts(experiment: Experiment, rows: Sequence[Finding]) -> Iterator[Ch
         sliced_gaps = [gap for gap in gaps if gap.slice_by == by and gap.measure not in folded]
         means = _level_means(experiment, rows, by)
         if any(not math.isnan(gap.estimate.value) for gap in sliced_gaps):
-            yield _chart_of_gaps(f"gaps by {by}", experiment, sliced_gaps, rows)
+            yield _chart_of_gaps(f"gaps by {by}", experiment, sliced_gaps, all_rows)
         elif means:
             placed = [
                 place_row(mean, value_name(mean.slice_value), column=mean.contrast)
@@ -271,14 +276,19 @@ def slice_charts(experiment: Experiment, rows: Sequence[Finding]) -> Iterator[Ch
 def _chart_of_gaps(
     name: str, experiment: Experiment, gaps: Sequence[Finding], rows: Sequence[Finding]
 ) -> Chart:
-    """Return a chart of the gaps of a slice, with the measures that the experiment declares beside them."""
+    """Return a chart of the gaps of a slice, with the measures and scores that are declared beside them."""
     titles = _titles_of_contrasts(gaps)
     with_model = has_several_models(rows)
-    by_row = {(row.measure, *_row_of(row)): row for row in rows}
-    measures = {
-        measure: title
-        for measure, title in experiment.shows.beside.items()
-        if any((measure, *_row_of(gap)) in by_row for gap in gaps)
+    by_row = {(row.measure, *_row_of(row)): row for row in rows if row.score == "score"}
+    by_row |= {
+        (row.score, *_row_of(row)): row
+        for row in rows
+        if row.score != "score" and row.measure == "mean" and row.contrast == "all"
+    }
+    beside_names = {
+        name: title
+        for name, title in experiment.shows.beside.items()
+        if any((name, *_row_of(gap)) in by_row for gap in gaps)
     }
     placed = []
     for gap in gaps:
@@ -288,13 +298,14 @@ def _chart_of_gaps(
             with_model=with_model,
             title=titles.get(gap.contrast, ""),
         )
-        beside = tuple(by_row.get((measure, *_row_of(gap))) for measure in measures)
+        beside = tuple(by_row.get((column, *_row_of(gap))) for column in beside_names)
         placed.append(replace(entry, beside=beside))
+    titles_beside = {title: column in MEASURES for column, title in beside_names.items()}
     caption = ""
-    if measures:
-        names = " and ".join(measures.values())
+    if any(titles_beside.values()):
+        names = " and ".join(title for title, has_p in titles_beside.items() if has_p)
         caption = f"{names}: p is of its row alone, not corrected for the number of rows."
-    return chart_of(name, caption, placed, titles_beside=[*measures.values()])
+    return chart_of(name, caption, placed, titles_beside=titles_beside)
 
 
 def _row_of(finding: Finding) -> tuple[str, ...]:

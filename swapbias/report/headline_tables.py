@@ -1,16 +1,23 @@
-"""Tables of headline quantities of papers that have no picture: ratios of rates, and direct bias beside chance."""
+"""Tables of headline quantities of papers that have no picture: ratios of rates, direct bias beside chance, and D."""
 
+import math
 from collections.abc import Iterator, Sequence, Sized
 
-from swapbias.findings import Finding, predictions, split_findings
+from swapbias.findings import Finding, assigned_words, predictions, split_findings
 from swapbias.report.charts import Chart, Row
+from swapbias.report.finding_charts import Cell
 from swapbias.report.finding_names import (
     capitalize,
     group_name,
     plain_words,
     value_name,
 )
-from swapbias.report.numbers import format_interval, format_number, format_p_value
+from swapbias.report.numbers import (
+    format_interval,
+    format_number,
+    format_p_value,
+    format_unit_count,
+)
 from swapbias.studies import Experiment
 
 _RATIOS = {"tprr": "TPR ratio", "fprr": "FPR ratio"}
@@ -27,6 +34,14 @@ _DIRECTION_CAPTION = (
     "Only values above chance are bias of these words."
 )
 _DIRECTION = ("direct_bias", "signed_mean")
+_D_CAPTION = (
+    "D of an answer, as published: among the words that it gives to the first group of its score the share of "
+    "{group}, plus among those that it gives to the other group the share of {reference}, minus 1 (0.01 is added to "
+    "each number of words). D lies between −1 and 1; above 0 words go as the stereotype has them. An answer that "
+    "gives all words to one group has −0.5, whichever group that is, so that 0 is not the D of every model without "
+    "a gap. As coded: by the labels of the authors' code. Answers without a word that was read have no D; their "
+    "number is in brackets."
+)
 
 
 def ratio_tables(experiment: Experiment, rows: Sequence[Finding]) -> Iterator[Chart]:
@@ -109,6 +124,58 @@ def _direction_row(finding: Finding) -> Row:
         (count, None),
     )
     return Row(capitalize(name), (), cells, primary=finding.primary)
+
+
+def markedness_tables(experiment: Experiment, rows: Sequence[Finding]) -> Iterator[Chart]:
+    """Yield D of a model's answers over all of them and by slice, by each labelling of words, a table a model.
+
+    Args:
+        experiment: the experiment that compares the words.
+        rows: its findings.
+    """
+    by_model: dict[str, dict[tuple[str, str], dict[str, Finding]]] = {}
+    for finding in rows:
+        if finding.measure == assigned_words.MARKEDNESS:
+            by_slice = by_model.setdefault(finding.model_id, {})
+            by_labelling = by_slice.setdefault((finding.slice_by, finding.slice_value), {})
+            by_labelling[finding.contrast] = finding
+    compares = experiment.compares
+    caption = _D_CAPTION.format(
+        group=group_name(experiment, compares.group),
+        reference=group_name(experiment, compares.reference),
+    )
+    for model, by_slice in by_model.items():
+        contrasts = {contrast for by_labelling in by_slice.values() for contrast in by_labelling}
+        labellings = [name for name in assigned_words.LABELLINGS if name in contrasts]
+        parts: dict[str, list[Row]] = {}
+        for (slice_by, value), by_labelling in by_slice.items():
+            findings = [by_labelling.get(name) for name in labellings]
+            if slice_by == "all":
+                parts["over all"] = [_markedness_row("all", findings)]
+            else:
+                row = _markedness_row(value_name(value), findings)
+                parts.setdefault(f"by {slice_by}", []).append(row)
+        heads: list[str] = []
+        for name in labellings:
+            heads += [f"D, {name}", "95 % interval"]
+        yield Chart(_title("D", model, by_model), caption, (*heads, "answers"), parts)
+
+
+def _markedness_row(name: str, findings: Sequence[Finding | None]) -> Row:
+    """Return a row of D by each labelling, each with its interval, and the number of answers."""
+    cells: list[Cell] = []
+    count = ""
+    for finding in findings:
+        if finding is None:
+            cells += [(format_number(math.nan), None), (format_number(math.nan), None)]
+            continue
+        value = finding.estimate.value
+        cells += [
+            (format_number(value, signed=True), value),
+            (format_interval(finding, in_own_unit=True), finding.estimate.ci_low),
+        ]
+        count = format_unit_count(finding.estimate)
+    return Row(name, (), (*cells, (count, None)))
 
 
 def _title(name: str, model: str, models: Sized) -> str:

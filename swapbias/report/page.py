@@ -22,7 +22,7 @@ from swapbias.report.finding_charts import (
     slice_charts,
 )
 from swapbias.report.finding_names import row_name
-from swapbias.report.headline_tables import direction_tables, ratio_tables
+from swapbias.report.headline_tables import direction_tables, markedness_tables, ratio_tables
 from swapbias.report.level_table import level_tables
 from swapbias.report.meanings import sign_meaning
 from swapbias.report.page_pairs import (
@@ -259,6 +259,7 @@ def _section(
             *rate_charts(experiment, rows),
             *ratio_tables(experiment, rows),
             *direction_tables(rows),
+            *markedness_tables(experiment, rows),
             *answer_tables(experiment, items),
             *level_tables(experiment, rows),
             *category_tables(load_study(study), experiment, items),

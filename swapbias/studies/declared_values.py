@@ -79,6 +79,7 @@ Rates = Literal[
     "leakage",
     "direction",
     "geometric",
+    "markedness",
 ]
 """Rates of predictions, labels and answers that an experiment may show."""
 

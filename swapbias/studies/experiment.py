@@ -227,9 +227,9 @@ class Shows(Declared):
     """Numbers to correlate mean scores with."""
     rates: Annotated[tuple[Rates, ...], FOR_PACKAGE] = ()
     """Rates of predictions and labels, of answers, or of cosines; geometric means of ratios of probabilities. Of
-    answers ``balance`` says which of two is given more, ``exchanges`` whether they follow words or their places."""
+    answers ``balance``: which of two is given more; ``exchanges``: by words or by places; ``markedness``: D."""
     beside: Annotated[Mapping[Text, Text], FOR_PACKAGE] = {}
-    """Measures whose value and p are in the row of a slice's gap on the page, and the names of their columns."""
+    """Measures (value, p) or scores (mean of ``all``) in the row of a slice's gap on the page, by their headings."""
     folded: Annotated[Texts, FOR_PACKAGE] = ()
     """Measures whose gaps by slice are folded on the page."""
 
@@ -283,6 +283,8 @@ class Experiment(Question):
     """The kind of model that can answer, as ``swapbias list`` names them."""
     on_request: Switch = False
     """Whether it is read whole only where its study is named: it costs many times the others."""
+    own_family: Switch = False
+    """Whether its intervals and p-values hold for itself alone, not at once for the questions of its study."""
     from_tables: tuple[Literal["aliases", "covariates", "rubric"], ...] = ()
     """Fields whose values its builder reads from tables."""
 

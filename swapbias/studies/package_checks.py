@@ -167,13 +167,12 @@ def unknown_measures(study: Study) -> Iterator[RawFault]:
                 yield from unknown_names(
                     ("experiments", number, "compares", key), [measure], [*MEASURES], "measure"
                 )
-        for key, listed_measures in (
-            ("beside", experiment.shows.beside),
-            ("folded", experiment.shows.folded),
-        ):
-            yield from unknown_names(
-                ("experiments", number, "shows", key), listed_measures, [*MEASURES], "measure"
-            )
+        yield from unknown_names(
+            ("experiments", number, "shows", "folded"),
+            experiment.shows.folded,
+            [*MEASURES],
+            "measure",
+        )
 
 
 def _design_faults(key_path: KeyPath, experiment: Experiment, study: str) -> Iterator[RawFault]:

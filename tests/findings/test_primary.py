@@ -144,7 +144,7 @@ UNORIENTED = (  # levels of one group, and comparisons of which no side is the f
     "group_spread", "bias_difference", "p_one_sided", "model_difference", "gap_beyond_wording",
     "sign_kept", "gap_without_doubtful", "impact_ratio", "nonanswer_gap", "truncation_gap", "mean", "count_above",
     "correlation", "macro_f1", "agreement", "kappa", "group_leakage", "signed_mean", "ratio_to_best",
-    "times_selected", "geometric_mean", "geometric_ratio",
+    "times_selected", "geometric_mean", "geometric_ratio", "markedness",
     "slope", "decision_flips", "decision_gap", "quantile_gap", "judge_agreement", "judge_kappa", "judge_correlation",
 )  # fmt: skip
 

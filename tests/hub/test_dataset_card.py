@@ -290,7 +290,17 @@ COLUMNS_OF_MANY_VALUES = {
     ("group_packs", "people", "group", 60),
     ("group_packs", "words", "label", 33),
     *(("gest", one, "construct", 16) for one in ("masked", "causal", "masked_1_1", "causal_1_1")),
-    *(("implicit_association", one, "construct", 21) for one in ("default", "synonym", "decision")),
+    *(
+        ("implicit_association", one, "construct", 21)
+        for one in (
+            "default",
+            "synonym",
+            "decision",
+            "absolute",
+            "continuation",
+            "continuation_synonym",
+        )
+    ),
 }
 
 

@@ -7,11 +7,12 @@ import pandas as pd
 from swapbias.findings import disaggregate
 from swapbias.findings.predictions import ROUNDED
 from swapbias.measures import Estimate
-from swapbias.report.headline_tables import direction_tables, ratio_tables
+from swapbias.report.headline_tables import direction_tables, markedness_tables, ratio_tables
 from swapbias.studies import load_study
 from tests.hub.shared_runs import GAP
 
 PHENOTYPING, _, DIRECTION = load_study("phenotype_fairness").experiments[:3]
+ASSIGNED = load_study("implicit_association").experiments[0]
 RATIO = replace(
     GAP,
     study="phenotype_fairness",
@@ -82,3 +83,40 @@ def test_direct_bias_beside_chance():
     assert lines["Signed mean: mean cosine"] == "+0.167"
     assert "Direction at random: mean |cosine|" in lines
     assert table.parts[""][0].name.startswith("Direct bias")
+
+
+def test_d_by_both_labellings():
+    """D by right labels and as coded stand in one row with intervals, and the answers that were not read."""
+    right = replace(
+        GAP,
+        study="implicit_association",
+        experiment=ASSIGNED.name,
+        measure="markedness",
+        contrast="right labels",
+        unit="D, from -1 to 1",
+        estimate=Estimate(0.2, 0.1, 0.3, n=9, n_unscored=3),
+    )
+    coded = replace(
+        right, contrast="as coded", view="as published", estimate=Estimate(-0.1, n=9, n_unscored=3)
+    )
+    of_age = [replace(one, slice_by="stereotype", slice_value="age") for one in (right, coded)]
+    (table,) = markedness_tables(ASSIGNED, [right, coded, *of_age, GAP])
+    assert table.heads == (
+        "D, right labels",
+        "95 % interval",
+        "D, as coded",
+        "95 % interval",
+        "answers",
+    )
+    assert "negative words" in table.caption
+    assert [row.name for row in table.parts["over all"]] == ["all"]
+    (row,) = table.parts["by stereotype"]
+    assert row.name == "age"
+    assert [text for text, _ in row.cells] == [
+        "+0.200",
+        "+0.100 to +0.300",
+        "\N{MINUS SIGN}0.100",
+        "\N{EN DASH}",
+        "9 (+3)",
+    ]
+    assert not [*markedness_tables(ASSIGNED, [GAP])]
