@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from swapbias.findings.analysis import experiment_findings
+from swapbias.findings.analysis import experiment_findings, question_findings
 from swapbias.findings.compared_units import Units, gap_units, primary_rows
 from swapbias.findings.context import Context
 from swapbias.findings.families import corrected_for_questions
@@ -291,9 +291,12 @@ def _primary_gaps(planned: PlannedExperiment, table: pd.DataFrame) -> list[Findi
     unread = {"levels": (), "covariates": (), "decisions": (), "quantiles": ()}
     read = experiment.changed(shows={"slices": slices, "scores": ("score",), **unread})
     context = Context(planned.study.name, planned.model, read, CHANGE)
+    # Of one group there is no test of several to plan, which the shorter way leaves out.
+    has_one_group = len(experiment.compares.groups) == 1
+    find = question_findings if has_one_group else experiment_findings
     findings = [
         replace(finding, score="score")
-        for finding in experiment_findings(context, _one_row_a_prompt(experiment, table))
+        for finding in find(context, _one_row_a_prompt(experiment, table))
     ]
     return [
         finding
