@@ -5,7 +5,7 @@ import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -72,6 +72,9 @@ class Prompt:
 PROMPT_COLUMNS = tuple(column.name for column in fields(Prompt))
 
 
+_BLANK_ROW = Prompt().row()
+
+
 @cache
 def field_meanings(record: type) -> Mapping[str, str]:
     """Return the docstring under each field of a class on one line, by the name of the field.
@@ -120,8 +123,19 @@ def prompt_row(
         candidates: the answers offered.
         others: further columns of a prompt.
     """
-    name = prompt_id or f"{pair}/{group}"
-    return Prompt(name, pair, group, text, tuple(candidates), experiment=experiment, **others).row()
+    row: Row = {
+        **_BLANK_ROW,
+        "prompt_id": prompt_id or f"{pair}/{group}",
+        "pair_id": pair,
+        "group": group,
+        "text": text,
+        "candidates": tuple(candidates),
+        "experiment": experiment,
+        **others,
+    }
+    if len(row) > len(_BLANK_ROW):
+        Prompt(**row)  # whose error names the column that no prompt has
+    return row
 
 
 def slots(template: str) -> list[str]:
@@ -143,11 +157,17 @@ def fill(template: str, **values: str) -> str:
     Raises:
         ValueError: its slots are not exactly these.
     """
-    if sorted(set(slots(template))) != sorted(values):
+    if _slot_names(template) != sorted(values):
         raise ValueError(
             f"{template!r}: slots {slots(template)}, expected {sorted(values)}. Fix the slot name."
         )
     return _SLOT.sub(lambda match: values[match.group(1)], template)
+
+
+@lru_cache(maxsize=1_000)  # most templates are filled many times
+def _slot_names(template: str) -> list[str]:
+    """List the names of the slots of a template, each once, in the order of the alphabet."""
+    return sorted(set(slots(template)))
 
 
 def placebo(row: Mapping[str, Any], wording: str, text: str) -> Row:
