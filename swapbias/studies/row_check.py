@@ -191,7 +191,9 @@ def _differ_in_order(rows: Sequence[Mapping[str, Any]]) -> bool:
     """Tell whether rows of one pair offer the same options in several orders."""
     first: dict[str, tuple[Any, ...]] = {}
     for row in rows:
-        options = row.get("candidates") or ()
+        options = row.get("candidates")
+        if not options:
+            continue
         before = first.setdefault(str(row.get("pair_id")), options)
         if options != before and sorted(map(str, options)) == sorted(map(str, before)):
             return True

@@ -11,8 +11,11 @@ _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?$")
 _BARE = re.compile(
     r"[\w-]+(?:\s*\.\s*[\w-]+)*", re.ASCII
 )  # a key without quotes, or several with dots
-# The beginning of a value that may go on in the next line: a list, a table or a text of several lines.
-_OPEN = re.compile(r"""\s*(?:\[|\{|\"{3}|'{3})""")
+_OPEN = re.compile(
+    r"\s*[\[{]"
+)  # the beginning of a list or table, which may go on in the next line
+_LONG_TEXT = re.compile(r"""\"{3}|'{3}""")  # the beginning of a text that may
+_TEXT = re.compile(r"""\"(?:[^"\\]|\\.)*"|'[^']*'""")
 _KEY = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|[\w-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[\w-]+))*)\s*=""")
 
 
@@ -38,7 +41,7 @@ def lines_of(text: str) -> dict[KeyPath, int]:
             key_path = (*table, *_key_parts(key[1]))
             for length in range(len(table) + 1, len(key_path) + 1):
                 by_path.setdefault(key_path[:length], number + 1)
-            number += _count_lines(lines[number:], key.end()) - 1
+            number += _count_lines(lines, number, key.end()) - 1
         number += 1
     return by_path
 
@@ -68,12 +71,24 @@ def _numbered(parts: KeyPath, counts: Mapping[KeyPath, int]) -> KeyPath:
     return (*key_path, *parts[-1:])
 
 
-def _count_lines(lines: Sequence[str], start: int) -> int:
-    """Count the lines of the value that begins at an index of the first."""
-    if not _OPEN.match(lines[0], start):
-        return 1
+def _count_lines(lines: Sequence[str], first: int, start: int) -> int:
+    """Count the lines of the value that begins at an index of the line number ``first``."""
+    depth = 0
+    for number in range(first, len(lines)):
+        line = lines[number][start if number == first else 0 :]
+        if _LONG_TEXT.search(line):
+            return _count_parsed_lines([lines[first][start:], *lines[first + 1 :]])
+        bare = _TEXT.sub("", line).partition("#")[0]
+        depth += bare.count("[") + bare.count("{") - bare.count("]") - bare.count("}")
+        if depth <= 0:
+            return number - first + 1
+    return 1
+
+
+def _count_parsed_lines(lines: Sequence[str]) -> int:
+    """Count the lines of a value with a text of several lines: the fewest that are a value."""
     for count in range(1, len(lines) + 1):
-        value = "\n".join([lines[0][start:], *lines[1:count]])
+        value = "\n".join(lines[:count])
         try:
             tomllib.loads(f"value = {value}")
         except tomllib.TOMLDecodeError:
