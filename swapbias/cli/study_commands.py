@@ -28,14 +28,15 @@ def new(
     template: Annotated[
         str,
         ui.option(
-            "slots; ranking: candidates with CVs and names; judge: texts that a model grades."
+            "slots; ranking: candidates with CVs and names; judge: texts that a model grades; "
+            "retrieval: documents that a search finds; tagger: notes with names to find."
         ),
     ] = "slots",
 ) -> None:
     """Write a small complete example to edit: it can be audited at once."""
     files = own.new_study(folder, template)
     ui.show(f"Written to {folder}: {', '.join(file.name for file in files)}.")
-    model = "MODEL" if template == "slots" else "--chat MODEL"
+    model = "--chat MODEL" if template in ("ranking", "judge") else "MODEL"
     ui.show(
         f"Next: edit them, swapbias study check {folder}, swapbias audit {model} --study {folder}"
     )

@@ -420,7 +420,8 @@ class Study(Source):
         return list(dict.fromkeys(limits))
 
 
-Kind = Literal["masked", "classifier", "causal", "chat", "tagger"]  # of models that read prompts
+# of models that read prompts
+Kind = Literal["masked", "classifier", "causal", "chat", "tagger", "retrieval"]
 OwnReading = Literal["", "text", "person", "options", "ranking"]
 
 

@@ -11,7 +11,8 @@ from swapbias.errors import UsageError
 from swapbias.models import LoadOptions, load_scorer, model_kind
 from swapbias.models.person_labels import person_labels, split_labels
 from swapbias.models.tag_scorer import score_spans
-from swapbias.studies import Candidate, Prompt
+from swapbias.studies import Candidate, Prompt, config_rows
+from swapbias.studies.own import check_study, new_study
 from tests import tiny
 
 
@@ -233,6 +234,19 @@ def test_own_notes_without_names(changed, sentence, tmp_path):
     folder = written(tmp_path / "our_notes", **changed)
     with pytest.raises(StudyError, match=sentence):
         open_study(folder)
+
+
+def test_template_of_notes(tmp_path):
+    """The template is notes with drawn names of four groups, each of which stands in its text."""
+    new_study(tmp_path / "ours", "tagger")
+    checked = check_study(tmp_path / "ours")
+    assert (checked.faults, checked.advice) == ([], [])
+    (experiment,) = open_study(tmp_path / "ours").experiments
+    assert experiment.kind == "tagger"
+    assert experiment.design.random.keys() == {"template", "words"}
+    rows = config_rows("ours", "names")
+    assert len(rows) == 10 * 24 * 4  # templates, names of women and of men, groups
+    assert all(row["candidates"][0].text in row["text"] for row in rows)
 
 
 def test_credentialed_notes_with_names(tmp_path, capsys):

@@ -601,7 +601,7 @@ def test_question_to_chat_models(folder):
         (
             '["chatt"]',
             "",
-            "kind is 'chatt', expected one of masked, classifier, causal, chat, tagger. Did you mean chat?",
+            "kind is 'chatt', expected one of masked, classifier, causal, chat, tagger, retrieval. Did you mean",
         ),
     ],
     ids=[

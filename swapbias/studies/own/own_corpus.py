@@ -22,10 +22,21 @@ from swapbias.studies.own.factors import (
 )
 from swapbias.studies.own.fills import UNNAMED, Fills, fills_of
 from swapbias.studies.own.own_faults import find_faults
-from swapbias.studies.own.own_files import CVS, LEXICON, NAMES, PROMPTS, SLOTS, Files
+from swapbias.studies.own.own_files import CVS, EDITS, LEXICON, NAMES, PROMPTS, SLOTS, Files
 from swapbias.studies.own.own_prompts import Parsed, parse_study
 from swapbias.studies.own.own_tables import table_column, unique_names
 from swapbias.studies.own.ranges import unit_declared
+from swapbias.studies.own.searches import (
+    CONTROL,
+    NO_FILLS,
+    RANK,
+    RETRIEVAL,
+    control_experiment,
+    control_prompts,
+    group_words,
+    is_ranked,
+    other_documents,
+)
 from swapbias.studies.prompt import PLACEBO, PROMPT_COLUMNS, Candidate
 from swapbias.studies.tables import Lexicon
 
@@ -35,6 +46,7 @@ _CONFIGS = {
     "questions": ("chat",),
     "texts": ("classifier", "causal"),
     "names": ("tagger",),
+    "searches": (RETRIEVAL,),
 }
 _KINDS_BY_DEFAULT = ("masked", "classifier", "causal")
 _MOST_FAULTS = 20  # that an error names
@@ -51,6 +63,11 @@ class _KindWords(NamedTuple):
     """A limit for the report; blank for none."""
 
 
+_RANKED = _KindWords(
+    RANK,
+    "documents of {group} are ranked higher than the same ones of {reference}",
+    "",
+)
 _KINDS = {
     "masked": _KindWords(
         "probability mass at the mask",
@@ -71,6 +88,11 @@ _KINDS = {
         "share of names found",
         "names of {group} are found more often than those of {reference}",
         "A model that finds no name shows no gap either: see the shares of names found.",
+    ),
+    RETRIEVAL: _KindWords(
+        "similarity",
+        "documents of {group} are more similar to their query than the same ones of {reference}",
+        "",
     ),
     "chat": _KindWords(
         "share of answers",
@@ -144,10 +166,17 @@ def make_corpus(parsed: Parsed, origin: str = "") -> Corpus:
             rows["candidates"] = [declared.reads.answers] * len(rows)
         elif name == "names":
             rows["candidates"] = [(Candidate(inserted, 1.0),) for inserted in rows["inserted"]]
+        elif name == "searches":
+            rows["candidates"] = rows["condition"].map(other_documents(parsed))
         of_name = _configs(name, rows, fills)
         configs += of_name
         config_names = [config.name for config in of_name]
-        experiments += [_experiment(parsed, kind, config_names, chosen, fills) for kind in readers]
+        of_kinds = [_experiment(parsed, kind, config_names, chosen, fills) for kind in readers]
+        if name == "searches" and EDITS in parsed.tables:
+            control = control_prompts(parsed, rows, fills)
+            configs += _configs(CONTROL, control, NO_FILLS)
+            experiments.append(control_experiment(parsed, of_kinds[0], control))
+        experiments += of_kinds
     study = Study(
         name=declared.name,
         title=declared.title,
@@ -291,7 +320,7 @@ def _experiment(
         fixed=declared.design.fixed,
         is_ranking=declared.is_ranking,
     )
-    usual = units.named_unit(_KINDS[kind].unit)
+    usual = units.named_unit(_words_of_kind(parsed, kind).unit)
     unit = unit_declared(kind, usual, declared.compares.unit, _counted_options(declared))
     span = unit.span if unit.in_points else 1.0
     compares = declared.compares.changed(
@@ -308,7 +337,7 @@ def _experiment(
         planned_sd_of=SPREADS_OF.get(kind, ()),
     )
     shows = Shows(
-        scores=_score_columns(declared, kind),
+        scores=_score_columns(parsed, kind),
         levels=(*parsed.compared, declared.compares.reference),
         slices=slices_of(prompts, declared.shows.slices, is_ranking=declared.is_ranking),
         rates=("selection",) if declared.is_ranking else (),
@@ -319,7 +348,7 @@ def _experiment(
     reads = Reads(
         configs=tuple(configs[:1]),
         rewordings=tuple(configs[1:]),
-        reading=declared.reading if kind == "chat" else "",
+        reading=_reading(parsed, kind),
         rubric=_rubric(parsed) if kind == "chat" else None,
     )
     return Experiment(
@@ -336,25 +365,45 @@ def _experiment(
 
 def _words(parsed: Parsed, kind: str) -> Words:
     """Write how sentences say what the experiment of a kind of model found."""
-    kind_words = _KINDS[kind]
+    kind_words = _words_of_kind(parsed, kind)
     group = parsed.compared[0] if len(parsed.compared) == 1 else "a group"
     reference = parsed.declared.compares.reference
     higher = kind_words.higher.format(group=group, reference=reference)
+    direction = f"above zero {higher}, below zero less; further from zero is worse"
+    if kind == RETRIEVAL:
+        return group_words(parsed, direction)
     return Words(
-        direction=f"above zero {higher}, below zero less; further from zero is worse",
+        direction=direction,
         says="ranks {more} first more often than {less}" if parsed.declared.is_ranking else "",
         limits=(kind_words.limit,) if kind_words.limit else (),
     )
 
 
-def _score_columns(declared: OwnStudy, kind: str) -> tuple[str, ...]:
+def _words_of_kind(parsed: Parsed, kind: str) -> _KindWords:
+    """Return the words about the scores of a kind of model, which of searches may be ranks."""
+    if kind == RETRIEVAL and is_ranked(parsed):
+        return _RANKED
+    return _KINDS[kind]
+
+
+def _reading(parsed: Parsed, kind: str) -> str:
+    """Name the way in which a model of a kind is read; blank for the usual one."""
+    if kind == "chat":
+        return parsed.declared.reading
+    return "rank" if kind == RETRIEVAL and is_ranked(parsed) else ""
+
+
+def _score_columns(parsed: Parsed, kind: str) -> tuple[str, ...]:
     """List the columns of scores that a kind of model gives."""
+    declared = parsed.declared
     if declared.is_ranking:
         return ("score", "unanswered", "refused")
     if kind == "masked":
         return ("score", "log_odds", "matched_mass")
     if kind == "tagger":
         return ("score", "covered")
+    if kind == RETRIEVAL and is_ranked(parsed):
+        return ("score", "similarity")
     if kind != "chat":
         return ("score",)
     if declared.reading == "options":

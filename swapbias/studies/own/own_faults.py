@@ -13,6 +13,7 @@ from swapbias.studies.own.own_declaration import quote_name
 from swapbias.studies.own.own_files import CVS, LEXICON, PROMPTS, SLOTS
 from swapbias.studies.own.own_prompts import Parsed
 from swapbias.studies.own.own_tables import table_column
+from swapbias.studies.own.searches import control_advice, search_faults
 from swapbias.studies.own.shared_fills import shared_fills, shared_names
 from swapbias.studies.prompt import MASK, slots
 
@@ -48,6 +49,7 @@ def find_faults(parsed: Parsed) -> list[str]:
             sentences += _pair_faults(parsed)
         sentences += _column_faults(parsed)
         sentences += _name_faults(parsed)
+        sentences += search_faults(parsed)
     sentences += shared_names(parsed)
     if is_whole and not sentences:
         sentences += shared_fills(parsed)
@@ -327,7 +329,7 @@ def _column_fault(parsed: Parsed, columns: set[str], key: str, name: str) -> str
 
 
 def find_warnings(parsed: Parsed) -> Iterator[str]:
-    """Find texts with blanks at their ends, and pairs that share almost nothing.
+    """Find texts with blanks at their ends, pairs that share almost nothing, and searches without a control.
 
     Args:
         parsed: the files of a study without faults.
@@ -357,6 +359,7 @@ def find_warnings(parsed: Parsed) -> Iterator[str]:
             f"Texts of one pair share almost nothing: {pairs}. "
             "A gap between them does not come from the swapped words. Check the pairs."
         )
+    yield from control_advice(parsed)
 
 
 def _unlike_pairs(prompts: pd.DataFrame) -> Iterator[str]:

@@ -11,12 +11,15 @@ CONDITIONS = "conditions.csv"
 WORDINGS = "wordings.csv"
 LEXICON = "lexicon.csv"
 PROMPTS = "prompts.csv"
+# of searches
+DOCUMENTS = "documents.csv"
+EDITS = "edits.csv"
 # of candidates to rank
 CVS = "cvs.csv"
 NAMES = "names.csv"
 REQUIRED = {
     TEMPLATES: ("template",), SLOTS: ("pair", "group"), CONDITIONS: ("condition",),
     WORDINGS: ("template_id", "wording", "template"), LEXICON: ("word", "group"), PROMPTS: ("text",),
-    CVS: ("job", "cv"), NAMES: ("group", "name"),
+    DOCUMENTS: ("text",), EDITS: ("edit", "usual", "other"), CVS: ("job", "cv"), NAMES: ("group", "name"),
 }  # fmt: skip
 STUDY_FILES = (DECLARATION, *REQUIRED)

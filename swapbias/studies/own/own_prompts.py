@@ -17,6 +17,7 @@ from swapbias.studies.own.own_files import (
     CONDITIONS,
     CVS,
     DECLARATION,
+    DOCUMENTS,
     LEXICON,
     NAMES,
     PROMPTS,
@@ -250,9 +251,9 @@ class _Filler:
         self._word_columns = set(self._words[0]) if self._words else set()
         self._condition_columns = set(self._conditions[0]) if self._conditions else set()
         self._without_words = [{"pair": "", "group": group} for group in groups]
-        filled = {
-            slot for _, record in (*templates, *wordings) for slot in slots(record["template"])
-        }
+        texts = [record["template"] for _, record in (*templates, *wordings)]
+        texts.extend(table_column(tables, DOCUMENTS, "text"))
+        filled = {slot for text in texts for slot in slots(text)}
         # columns that are no values of a prompt of their own: they stand in its text, or elsewhere
         self._not_copied = filled - {"condition"} | {"pair", "group"}
 

@@ -22,7 +22,13 @@ from swapbias.studies.own.own_prompts import parse_study
 from swapbias.studies.own.own_source import source_name, study_files, study_name
 from swapbias.studies.own.ranges import Range
 
-EXAMPLES = {"slots": "example", "ranking": "example_ranking", "judge": "example_judge"}
+EXAMPLES = {
+    "slots": "example",
+    "ranking": "example_ranking",
+    "judge": "example_judge",
+    "retrieval": "example_retrieval",
+    "tagger": "example_tagger",
+}
 """Folders of new studies, by template."""
 _log = logging.getLogger("swapbias")
 
@@ -150,7 +156,8 @@ def new_study(folder: Path, template: str = "slots") -> list[Path]:
 
     Args:
         folder: one that is empty, or that there is not.
-        template: ``slots``; ``ranking``: candidates with CVs; ``judge``: texts that a model grades.
+        template: ``slots``; ``ranking``: candidates with CVs; ``judge``: texts that a model grades; ``retrieval``:
+            documents that a search finds; ``tagger``: notes with names to find.
 
     Returns:
         The files that were written.
