@@ -73,9 +73,9 @@ def audit(
     Args:
         model: a Hub id (``OWNER/NAME[@REVISION]``) or folder, ``vader``, ``module:function``, or in memory: a
             transformers model (with its tokenizer; also with adapters of PEFT, compiled, on several devices) or
-            pipeline, a fitted scikit-learn pipeline of texts, a function of a list of texts that returns a score for
-            each (a probability of positive sentiment where a study of the package asks for that), a scorer; it stays
-            as it is. None: the calibration model, and without studies a demonstration.
+            pipeline, a SentenceTransformer or CrossEncoder, a fitted scikit-learn pipeline of texts, a function of
+            texts that returns a score for each (a probability of positive sentiment where a study of the package asks
+            for that), a scorer; it stays as it is. None: the calibration model, and without studies a demonstration.
         studies: ``name``, ``name:config``, a folder or ``OWNER/NAME[@REVISION]`` of your own, one or several; none:
             all that fit the model, unless there are prompts.
         tokenizer: the tokenizer of a model in memory.

@@ -25,7 +25,7 @@ from swapbias.models.base import LoadOptions, Request
 from swapbias.models.kind import Kind, imported
 from swapbias.models.retrieval import RETRIEVAL, is_reranker
 from swapbias.models.scorer import Scorer
-from swapbias.models.text_kinds import CAUSAL, CLASSIFIER
+from swapbias.models.text_kinds import CAUSAL, CLASSIFIER, MASKED
 from swapbias.public_calls import public_call
 from swapbias.registry import Registry
 
@@ -148,9 +148,17 @@ def _wrap(
 
 
 def _wrap_function(model: Any, name: str | None, kind: str | None, options: LoadOptions) -> Scorer:
-    """Return the scorer of a scikit-learn model or a Python function; a UsageError for any other object."""
+    """Return the scorer of an object that searches, a scikit-learn model or a Python function.
+
+    A UsageError for any other object.
+    """
     torch = sys.modules.get("torch")
     class_name = type(model).__name__
+    if method := imported("search_objects:search_method")(model, kind):
+        _refuse_loading_options(class_name, options)
+        wrap = imported("search_objects:wrap")
+        searching: Scorer = wrap(model, method, name=name, batch_size=options.batch_size)
+        return searching
     model_id = name or str(getattr(model, "__name__", class_name))
     scorer: Scorer
     if callable(getattr(model, "predict_proba", None)):
@@ -308,9 +316,10 @@ def model_kind(model: str, kind: str | None = None, *, load: LoadOptions | None 
     if may_search and formats.is_sentence_transformer(Path(model, load.subfolder)):
         return RETRIEVAL.name  # whose config may be in a folder of its own
     config = model_config.read_config(model, load)
+    architectures = model_config.architectures(config)
+    may_search = may_search and _may_have_modules(config, architectures)
     if may_search and encoder_layout.has_modules(model, load):
         return RETRIEVAL.name
-    architectures = model_config.architectures(config)
     found_kind = _kind_of_config(short_name, config, architectures, kind, load)
     if found_kind is None and kind is None:
         if config.is_encoder_decoder:
@@ -327,6 +336,17 @@ def model_kind(model: str, kind: str | None = None, *, load: LoadOptions | None 
     result = found_kind or str(kind)
     _check_kind(f"By its config {model}", result, kind)
     return result
+
+
+def _may_have_modules(config: Any, names: Sequence[str]) -> bool:
+    """Return whether a config may be that of a model of sentence-transformers, by its head.
+
+    Embedding models have none, or keep the name of a language model's; rerankers have one label.
+    """
+    head = _kind_of_head(config, names)
+    if head is CLASSIFIER:
+        return bool(config.num_labels == 1)
+    return head in (None, MASKED, CAUSAL)
 
 
 def _function_kind(kind: str | None) -> Kind:

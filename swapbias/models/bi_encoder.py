@@ -6,23 +6,20 @@ from typing import Any, Self
 
 import torch
 
-from swapbias.measures import Unit
 from swapbias.models import lengths, loading
 from swapbias.models.bare_encoder import BareEncoder
 from swapbias.models.base import LoadOptions
 from swapbias.models.encoder_layout import EncoderLayout, read_layout
 from swapbias.models.model_names import read_name
 from swapbias.models.progress import Progress, silent
-from swapbias.models.search_scorers import RetrievalScorer, Searched, searched_of
+from swapbias.models.search_scorers import (
+    SIMILARITY_UNITS,
+    RetrievalScorer,
+    Searched,
+    searched_of,
+)
 from swapbias.models.transformers_scorer import TransformersScorer
 from swapbias.studies import Prompt
-
-_UNITS = {
-    "cosine": "cosine similarity",
-    "dot": "dot product",
-    "euclidean": "negative Euclidean distance",
-    "manhattan": "negative Manhattan distance",
-}
 
 
 class BiEncoderScorer(RetrievalScorer, TransformersScorer):
@@ -39,7 +36,7 @@ class BiEncoderScorer(RetrievalScorer, TransformersScorer):
         """Read an encoder by the layout of its folder."""
         super().__init__(model, tokenizer, **settings)
         self.layout = layout
-        self.own_unit = Unit(_UNITS[layout.similarity], has_no_range=True)
+        self.own_unit = SIMILARITY_UNITS[layout.similarity]
         self.identity = {**self.identity, **layout.identity}
 
     @classmethod

@@ -33,15 +33,20 @@ class CrossEncoderScorer(RetrievalScorer, TransformersScorer):
     own_unit: Unit | None = RELEVANCE
     """The unit of the model's own numbers."""
 
-    def __init__(self, model: Any, tokenizer: Any, **settings: Any) -> None:
-        """Read a head of one label; a UsageError for one of several, or an activation that is not known."""
+    def __init__(
+        self, model: Any, tokenizer: Any, *, activation: str = "", **settings: Any
+    ) -> None:
+        """Read a head of one label; a UsageError for one of several, or an activation that is not known.
+
+        ``activation``: what its files apply to the number; blank: what its config says.
+        """
         name = settings["model_id"]
         if model.config.num_labels != 1:
             raise UsageError(
                 f"{name} has {model.config.num_labels} labels, and a reranker has one. "
                 "Audit it as a classifier."
             )
-        self.activation = _activation(name, model.config)
+        self.activation = _activation(name, model.config, activation)
         super().__init__(model, tokenizer, **settings)
         self.identity = {**self.identity, "activation": self.activation}
 
@@ -106,12 +111,12 @@ class CrossEncoderScorer(RetrievalScorer, TransformersScorer):
         return [float(number) for number in logits.cpu()]
 
 
-def _activation(name: str, config: Any) -> str:
-    """Return what the config applies to the logit: Sigmoid where it says nothing; a UsageError for others."""
+def _activation(name: str, config: Any, of_files: str) -> str:
+    """Return what files or config apply to the logit: Sigmoid where they say nothing; a UsageError for others."""
     settings = getattr(config, "sentence_transformers", None)
     of_settings = settings.get("activation_fn") if isinstance(settings, Mapping) else None
     older = getattr(config, "sbert_ce_default_activation_function", None)
-    function = str(of_settings or older or _SIGMOID).rpartition(".")[2]
+    function = str(of_files or of_settings or older or _SIGMOID).rpartition(".")[2]
     if function not in (_SIGMOID, _IDENTITY):
         raise UsageError(
             f"{name} applies {quoted(function)} to its number, expected {_SIGMOID} or {_IDENTITY}. "

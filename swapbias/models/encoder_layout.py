@@ -14,10 +14,13 @@ from swapbias.models.model_names import short_name
 
 _REMEDY = "Save the model again with sentence-transformers."
 _LIBRARY = "sentence_transformers."
+_SETTINGS = "config_sentence_transformers.json"
+_RERANKER = "CrossEncoder"
 _TRANSFORMER = "Transformer"
 _POOLING = "Pooling"
 _NORMALIZE = "Normalize"
-_FUNCTION = "Give a Python function of queries and documents that runs it"
+FUNCTION_INSTEAD = "Give a Python function of queries and documents that runs it"
+"""What to do about a model that is not read here."""
 # How vectors of tokens become one, by what files of any version call it.
 _POOLINGS = {
     "pooling_mode_cls_token": "cls",
@@ -29,7 +32,8 @@ _POOLINGS = {
     "max": "max",
     "lasttoken": "last",
 }
-_SIMILARITIES = ("cosine", "dot", "euclidean", "manhattan")
+SIMILARITIES = ("cosine", "dot", "euclidean", "manhattan")
+"""The measures that compare two vectors, the usual one first."""
 _DOCUMENT_PROMPTS = ("document", "passage", "corpus")
 
 
@@ -80,6 +84,38 @@ def has_modules(model: str, options: LoadOptions) -> bool:
     return _read(at_commit(model), "modules.json", options.subfolder) is not None
 
 
+def reranker_settings(model: str, options: LoadOptions) -> Mapping[str, Any] | None:
+    """Read the settings of a reranker that is saved with a list of modules, as from version 5.4 of the library on.
+
+    Args:
+        model: a folder, or a Hub id with or without a revision.
+        options: how it is loaded.
+
+    Returns:
+        The settings of its files; None for a model that is no reranker.
+
+    Raises:
+        UsageError: A part of it is not known here; the sentence names it.
+        ValueError: A file is no JSON.
+    """
+    located = at_commit(model)
+    settings = _read(located, _SETTINGS, options.subfolder)
+    if not isinstance(settings, Mapping) or settings.get("model_type") != _RERANKER:
+        return None
+    name = short_name(model)
+    modules = _modules(name, _read(located, "modules.json", options.subfolder))
+    if modules != [(_TRANSFORMER, "")]:
+        raise UsageError(
+            f"The modules of the reranker {name} are {listed(kind for kind, _ in modules)}, expected "
+            f"{_TRANSFORMER} alone. {FUNCTION_INSTEAD}."
+        )
+    if (settings.get("prompts") or {}).get(settings.get("default_prompt_name")):
+        raise UsageError(
+            f"The reranker {name} puts a prompt before its queries, which is not read here. {FUNCTION_INSTEAD}."
+        )
+    return settings
+
+
 def read_layout(model: str, options: LoadOptions) -> EncoderLayout:
     """Read how a bi-encoder works from its files.
 
@@ -98,19 +134,19 @@ def read_layout(model: str, options: LoadOptions) -> EncoderLayout:
     if kinds not in ([_TRANSFORMER, _POOLING], [_TRANSFORMER, _POOLING, _NORMALIZE]):
         raise UsageError(
             f"The modules of {name} are {listed(kinds)}, expected {_TRANSFORMER}, {_POOLING} and, "
-            f"where there is one, {_NORMALIZE}. {_FUNCTION}."
+            f"where there is one, {_NORMALIZE}. {FUNCTION_INSTEAD}."
         )
     folders = ["/".join(filter(None, (options.subfolder, path))) for _, path in modules]
     texts = _read(located, "sentence_bert_config.json", folders[0]) or {}
-    settings = _read(located, "config_sentence_transformers.json", options.subfolder) or {}
+    settings = _read(located, _SETTINGS, options.subfolder) or {}
     pooling = _read(located, "config.json", folders[1])
     if not isinstance(pooling, Mapping):
         raise ValueError(f"{name} has no {modules[1][1]}/config.json. {_REMEDY}")
-    query_prompt, document_prompt = _prompts(settings)
+    query_prompt, document_prompt = prompts_of(settings)
     has_prompts = bool(query_prompt or document_prompt)
     if has_prompts and not pooling.get("include_prompt", True):
         raise UsageError(
-            f"{name} leaves its prompts out of a text's vector, which is not read here. {_FUNCTION}."
+            f"{name} leaves its prompts out of a text's vector, which is not read here. {FUNCTION_INSTEAD}."
         )
     return EncoderLayout(
         subfolder=folders[0],
@@ -139,7 +175,7 @@ def _modules(name: str, listing: Any) -> list[tuple[str, str]]:
         kind = str(module.get("type", ""))
         if not kind.startswith(_LIBRARY):
             raise UsageError(
-                f"{name} has the module {quoted(kind)}, which is code of its own. {_FUNCTION}."
+                f"{name} has the module {quoted(kind)}, which is code of its own. {FUNCTION_INSTEAD}."
             )
         modules.append((kind.rpartition(".")[2], str(module.get("path", ""))))
     return modules
@@ -153,7 +189,7 @@ def _pooling(name: str, settings: Mapping[str, Any]) -> str:
     if len(modes) != 1 or modes[0] not in _POOLINGS:
         raise UsageError(
             f"{name} pools by {listed(modes)}, expected one of mean, cls, max and lasttoken. "
-            f"{_FUNCTION}."
+            f"{FUNCTION_INSTEAD}."
         )
     return _POOLINGS[modes[0]]
 
@@ -161,17 +197,21 @@ def _pooling(name: str, settings: Mapping[str, Any]) -> str:
 def _similarity(name: str, settings: Mapping[str, Any]) -> str:
     """Return how two vectors are compared: by their cosine where nothing is said."""
     similarity = settings.get("similarity_fn_name") or "cosine"
-    if similarity not in _SIMILARITIES:
+    if similarity not in SIMILARITIES:
         raise UsageError(
-            f"{name} compares by {quoted(similarity)}, expected one of {listed(_SIMILARITIES)}. "
-            f"{_FUNCTION}."
+            f"{name} compares by {quoted(similarity)}, expected one of {listed(SIMILARITIES)}. "
+            f"{FUNCTION_INSTEAD}."
         )
     return str(similarity)
 
 
-def _prompts(settings: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the prompts before a query and a document; the default one where there is none of the name."""
+def prompts_of(settings: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the prompts before a query and a document; the default one where there is none of the name.
+
+    Args:
+        settings: ``prompts`` by name, and ``default_prompt_name``.
+    """
     prompts = settings.get("prompts") or {}
     usual = prompts.get(settings.get("default_prompt_name"), "")
     of_documents = [prompts[key] for key in _DOCUMENT_PROMPTS if key in prompts]
-    return prompts.get("query", usual), next(iter(of_documents), usual)
+    return prompts.get("query", usual) or "", next(iter(of_documents), usual) or ""

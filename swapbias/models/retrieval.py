@@ -33,6 +33,7 @@ class Retrieval(Kind):
     scorer = "cross_encoder:CrossEncoderScorer"
     function_scorer = "search_scorers:FunctionRetriever"
     architectures = ("ForSequenceClassification",)
+    own_texts = "Ask it about documents that a run may keep: swapbias study new FOLDER --template retrieval."
     readings: Mapping[str, Reading] = {
         "": Reading({"score": SIMILARITY}),
         "rank": Reading({"score": RANK, SIMILARITY: SIMILARITY}, "search_scorers:RankScorer"),
@@ -54,10 +55,13 @@ class Retrieval(Kind):
         if model_names.is_callable(model):
             return super().load(model, request)
         need(f"The model {model_names.model_name(model)}", *MODELS, extra="models")
-        name = self.scorer
+        settings: Mapping[str, Any] | None = {}
         if encoder_layout.has_modules(model, load):
-            name = "bi_encoder:BiEncoderScorer"
-        return imported(name).load(model, load)
+            settings = encoder_layout.reranker_settings(model, load)
+        if settings is None:
+            return imported("bi_encoder:BiEncoderScorer").load(model, load)
+        activation = str(settings.get("activation_fn") or "")
+        return imported(self.scorer).load(model, load, activation=activation)
 
 
 RETRIEVAL = Retrieval()

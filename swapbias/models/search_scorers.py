@@ -17,6 +17,13 @@ from swapbias.studies import Prompt
 
 RELEVANCE = Unit("relevance score", has_no_range=True)
 """The unit of the numbers of a cross-encoder."""
+SIMILARITY_UNITS: Mapping[str, Unit] = {
+    "cosine": Unit("cosine similarity", has_no_range=True),
+    "dot": Unit("dot product", has_no_range=True),
+    "euclidean": Unit("negative Euclidean distance", has_no_range=True),
+    "manhattan": Unit("negative Manhattan distance", has_no_range=True),
+}
+"""The unit of each measure that compares two vectors."""
 
 
 class Searched(NamedTuple):

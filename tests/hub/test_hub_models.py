@@ -11,9 +11,10 @@ from huggingface_hub import constants
 from swapbias.errors import UsageError
 from swapbias.hub.client import Hub
 from swapbias.hub.share import COMMIT, ShareOptions, share_run
-from swapbias.models import load_scorer
+from swapbias.models import load_scorer, model_kind
 from swapbias.models.masked import MaskedScorer
 from swapbias.models.model_config import at_commit
+from swapbias.models.search_scorers import Searched
 from swapbias.privacy import public_manifest
 from swapbias.runs import settings_of, start
 from swapbias.runs.audit import resume
@@ -204,6 +205,36 @@ def test_missing_revision(pushed, asked, capsys):
         in stderr
     )
     assert stderr.count("\n") == 1
+
+
+def requested(hub, name):
+    """The files of a model that were asked for, each once."""
+    paths = [path for method, path, _ in hub.log if f"/{name}/resolve/" in path]
+    return {path.partition("/resolve/")[2].partition("/")[2] for path in paths}
+
+
+def test_search_model_of_the_hub(pushed, tmp_path):
+    """A model of sentence-transformers is read by its name on the Hub, at one commit, as its folder is."""
+    folder = tiny.save_bi_encoder(tmp_path / "find", prompts={"query": "she has "})
+    pushed.add_repo("model", "alice/find", files=files_below(folder))
+    (commit, *_) = pushed.commits("model", "alice/find")[0]
+    assert model_kind("alice/find") == "retrieval"
+    scorer = load_scorer("alice/find")
+    assert scorer.identity["revision"] == commit
+    searched = [Searched("diagnosed with depression", "She is here.")]
+    assert scorer.similarities(searched) == load_scorer(str(folder)).similarities(searched)
+    assert scorer.identity["prompts"] == ["she has ", ""]
+
+
+def test_requests_for_a_kind(pushed, tmp_path):
+    """A config with a head of several labels tells the kind: no list of modules is asked for."""
+    folder = tiny.save_classifier(tmp_path / "tone", ["negative", "positive"])
+    pushed.add_repo("model", "alice/tone", files=files_below(folder))
+    pushed.log.clear()
+    assert model_kind("alice/tone") == "classifier"
+    assert requested(pushed, "alice/tone") == {"config.json", "adapter_config.json"}
+    assert model_kind(NAME) == "masked"  # as embedding models call themselves, too
+    assert "modules.json" in requested(pushed, NAME)
 
 
 def test_folder_with_an_at_sign(folder, tmp_path):

@@ -1,11 +1,14 @@
 """Models that search: similarities and ranks by slow definitions, layouts read or refused, planted effects."""
 
+import json
 import math
 import re
 import zlib
 from importlib.util import find_spec
 from pathlib import Path
+from typing import ClassVar
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -13,7 +16,7 @@ import torch
 import swapbias
 from swapbias.builders.profile_search import sets_of_names
 from swapbias.errors import UsageError
-from swapbias.models import Scored, load_scorer
+from swapbias.models import LoadOptions, Scored, load_scorer
 from swapbias.models.auto import model_kind
 from swapbias.models.search_scorers import FunctionRetriever, RankScorer, Searched, searched_of
 from swapbias.studies import Candidate, Prompt, as_prompts, config_rows
@@ -340,3 +343,178 @@ def test_length_gives_no_group_gap():
         by_pair = ranks.groupby([row["pair_id"] for row in rows])
         assert (by_pair.nunique() == 1).all()
         assert by_pair.ngroups == pairs
+
+
+# --- objects in memory ------------------------------------------------------------------------------------
+
+
+class Vectors:
+    """An object with the public methods of a SentenceTransformer, over an encoder of transformers."""
+
+    similarity_fn_name = "cosine"
+    prompts: ClassVar = {"query": "she has ", "document": ""}
+    default_prompt_name = None
+
+    def __init__(self, folder, limit=None):
+        from transformers import AutoTokenizer
+
+        self.folder = folder
+        self.tokenizer = AutoTokenizer.from_pretrained(folder)
+        self.max_seq_length = limit
+        self.calls = []
+
+    def encode(self, texts, prompt=""):
+        assert isinstance(texts, list)
+        self.calls += texts
+        return torch.stack([states_of(self.folder, f"{prompt}{text}").mean(0) for text in texts])
+
+    def encode_query(self, texts):
+        return self.encode(texts, prompt=self.prompts["query"])
+
+    def encode_document(self, texts):
+        return self.encode(texts)
+
+
+@pytest.fixture(scope="module")
+def bi_folder(tmp_path_factory):
+    prompts = {"query": "she has "}
+    return tiny.save_bi_encoder(tmp_path_factory.mktemp("bi") / "m", prompts=prompts)
+
+
+@pytest.mark.parametrize("similarity", [*REFERENCES])
+def test_object_with_vectors(similarity, bi_folder):
+    """An object with encode gives the similarities of its vectors, and is asked once a text."""
+    model = Vectors(bi_folder)
+    model.similarity_fn_name = similarity
+    scorer = load_scorer(model, name="mine")
+    assert (scorer.kind, scorer.model_id, scorer.opaque) == ("retrieval", "mine", True)
+    query = states_of(bi_folder, f"she has {QUERY}").mean(0)
+    expected = [
+        REFERENCES[similarity](query, states_of(bi_folder, document).mean(0))
+        for document in DOCUMENTS
+    ]
+    assert scorer.similarities(SEARCHED) == pytest.approx(expected, abs=1e-6)
+    assert sorted(model.calls) == sorted([QUERY, *DOCUMENTS])
+    assert scorer.identity["prompts"] == ["she has ", ""]
+    folder = load_scorer(str(bi_folder))
+    if similarity == "cosine":
+        assert scorer.similarities(SEARCHED) == pytest.approx(
+            folder.similarities(SEARCHED), abs=1e-5
+        )
+        assert scorer.own_unit == folder.own_unit
+
+
+def test_object_of_an_older_version(bi_folder):
+    """An object without encode_query gets the prompts of its sides itself."""
+
+    class Older(Vectors):
+        encode_query = encode_document = None
+
+    numbers = load_scorer(Older(bi_folder)).similarities(SEARCHED)
+    assert numbers == pytest.approx(load_scorer(Vectors(bi_folder)).similarities(SEARCHED))
+
+
+class Pairs:
+    """An object with the public methods of a CrossEncoder."""
+
+    def predict(self, pairs):
+        return np.array([len(document) / len(query) for query, document in pairs], dtype="float32")
+
+    def rank(self, query, documents):
+        raise NotImplementedError
+
+
+def test_object_that_predicts():
+    """An object that predicts and ranks is a reranker; one that predicts alone is where the user says so."""
+    expected = [len(document) / len(QUERY) for document in DOCUMENTS]
+    scorer = load_scorer(Pairs(), options=LoadOptions(batch_size=2))
+    assert scorer.similarities(SEARCHED) == pytest.approx(expected)
+    assert scorer.own_unit.name == "relevance score"
+
+    class Predicts(Pairs):
+        rank = None
+
+    assert load_scorer(Predicts(), kind="retrieval").model_id == "Predicts"
+    with pytest.raises(UsageError, match="A Predicts cannot be audited"):
+        load_scorer(Predicts())
+
+
+def test_long_text_of_an_object(bi_folder):
+    """A text that is longer than an object says that it reads has no score, and is not sent to it."""
+    model = Vectors(
+        bi_folder, limit=8
+    )  # "she has" and four words and two special tokens: all it reads
+    searched = [Searched("person with a depression", text) for text in ("She left.", "a " * 7)]
+    first, second = load_scorer(model).similarities(searched)
+    assert first is not None
+    assert second is None
+    assert "a " * 7 not in model.calls
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "sentence"),
+    [
+        ({"similarity_fn_name": "maxsim"}, UsageError, "compares by 'maxsim', expected one of cosine"),
+        ({"encode_query": lambda texts: [0.5]}, ValueError, r"returned shape \(1,\), expected a vector"),
+        ({"encode_query": lambda: 0}, ValueError, "raised TypeError"),
+    ],
+    ids=["similarity", "no vectors", "arguments"],
+)  # fmt: skip
+def test_wrong_object(changed, error, sentence, bi_folder):
+    """An object that gives something else is told what it should give."""
+    model = Vectors(bi_folder)
+    for name, value in changed.items():
+        setattr(model, name, value)
+    with pytest.raises(error, match=sentence):
+        load_scorer(model, name="mine").similarities(SEARCHED)
+
+
+def test_settings_of_an_object():
+    """An object keeps its kind, tokenizer and device."""
+    with pytest.raises(UsageError, match="cannot be audited"):
+        load_scorer(Pairs(), kind="classifier")
+    with pytest.raises(UsageError, match="tokenizer is of transformers models"):
+        load_scorer(Pairs(), tokenizer="mine")
+    with pytest.raises(UsageError, match="keeps its own device and type"):
+        load_scorer(Pairs(), options=LoadOptions(device="cpu"))
+
+
+def test_audit_of_an_object():
+    """An object is audited as a model: its gap is that of its numbers, and its class names it."""
+
+    class Search(Pairs):
+        def predict(self, pairs):
+            return searches(0.25)(*zip(*pairs, strict=True))
+
+    run = swapbias.audit(Search(), "profile_search:gender", progress=False, wordings=False)
+    gap = run.findings.query("primary").iloc[0]
+    assert (gap["model_id"], gap["verdict"]) == ("Search", "gap")
+    assert gap["value"] == pytest.approx(0.25, abs=0.03)
+
+
+def test_reranker_with_modules(tmp_path):
+    """A reranker with a list of modules is read as its head, with the activation of its files."""
+    plain = save_reranker(tmp_path / "plain")
+    expected = load_scorer(str(plain), kind="retrieval").similarities(SEARCHED)
+    folder = save_reranker(tmp_path / "m")
+    settings = {"model_type": "CrossEncoder", "activation_fn": "torch.nn.modules.linear.Identity"}
+    save_modules(folder, settings)
+    assert model_kind(str(folder)) == "retrieval"
+    numbers = load_scorer(str(folder)).similarities(SEARCHED)
+    assert [1 / (1 + math.exp(-number)) for number in numbers] == pytest.approx(expected, rel=1e-4)
+    prompts = {"prompts": {"task": "Rank: "}, "default_prompt_name": "task"}
+    save_modules(folder, settings | prompts)
+    with pytest.raises(UsageError, match="puts a prompt before its queries"):
+        load_scorer(str(folder))
+    save_modules(folder, settings, "Transformer", "Dense")
+    with pytest.raises(UsageError, match="modules of the reranker m are Transformer, Dense"):
+        load_scorer(str(folder))
+
+
+def save_modules(folder, settings, *names):
+    listed = [
+        {"path": "" if index == 0 else name, "type": f"sentence_transformers.base.modules.{name}"}
+        for index, name in enumerate(names or ("Transformer",))
+    ]
+    (folder / "modules.json").write_text(json.dumps(listed))
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(settings))

@@ -41,6 +41,19 @@ def no_spans(texts):
     return [[] for _ in texts]
 
 
+class Embedder:
+    def encode(self, texts):
+        return [[1.0, len(text)] for text in texts]
+
+
+class Reranker:
+    def predict(self, pairs):
+        return [0.5] * len(pairs)
+
+    def rank(self, query, documents):
+        return [*documents]
+
+
 class Least(Scorer):
     model_id = "least"
     kind = "classifier"
@@ -118,6 +131,8 @@ def scorers_by_class(tmp_path_factory):
         load_scorer(str(tiny.save_classifier(folder / "cross", ["LABEL_0"])), kind="retrieval"),
         searching,
         read_as(searching, "rank"),
+        load_scorer(Embedder()),
+        load_scorer(Reranker()),
         load_scorer(fitted_pipeline()),
         read_as(load_scorer("vader"), "negative_label"),
         classifier_class(load_scorer(half)),
@@ -241,7 +256,14 @@ def test_scoring_changes_no_attribute(scorers_by_class, monkeypatch):
         "DirectionScorer": Prompt(text="gloom", construct="synonym"),
         **dict.fromkeys(("TokenTagScorer", "FunctionTagScorer"), named),
         **dict.fromkeys(
-            ("BiEncoderScorer", "CrossEncoderScorer", "FunctionRetriever", "RankScorer"),
+            (
+                "BiEncoderScorer",
+                "CrossEncoderScorer",
+                "FunctionRetriever",
+                "RankScorer",
+                "EmbedderScorer",
+                "RerankerScorer",
+            ),
             Prompt(text="she\nShe is here.", candidates=(Candidate("He is here."),)),
         ),
     }
