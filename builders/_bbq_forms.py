@@ -25,6 +25,9 @@ _FIELDS = ("template", "polarity", "condition", "category", "context", "question
 _TABLES = (
     "field_names.csv", "field_values.csv", "label_groups.csv", "unknown.csv", "languages.csv", "datasets.csv",
 )  # fmt: skip
+_LANGUAGE_NAMES = {
+    "en": "English", "es": "Spanish", "ca": "Catalan", "nl": "Dutch", "tr": "Turkish", "ko": "Korean",
+}  # fmt: skip
 _TSV = ".tsv"
 _ANY_FILE = "*.jsonl"  # says nothing about the language
 
@@ -68,6 +71,11 @@ class Language:
     """What stands before the answer."""
     takes_endings: bool
     """Whether words take endings, so that a word is found where more letters follow it."""
+
+    @property
+    def name(self) -> str:
+        """Its name in English; its code where none is known."""
+        return _LANGUAGE_NAMES.get(self.code, self.code)
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,8 +140,7 @@ def read_lines(path: Path, *, how: Tables | None = None) -> list[Line]:
     if not rows:
         return []
     form = how.form_of(path.name, rows)
-    options = [option for row in rows[:_LANGUAGE_LINES] for option in _options(row, form) or ()]
-    language = how.language_of(path, options, form)
+    language = _language_of(path, rows, form, how)
     beside = metadata_file(how.folder)
     reader = LineReader(
         file=path.name,
@@ -152,6 +151,30 @@ def read_lines(path: Path, *, how: Tables | None = None) -> list[Line]:
         targets=read_targets(beside) if beside else {},
     )
     return [line for number, row in enumerate(rows, start=1) if (line := reader.line(number, row))]
+
+
+def language_name(path: Path, how: Tables) -> str:
+    """Name the language of a file; blank where it has no lines.
+
+    Args:
+        path: a file of JSON lines, or a table with tabs between cells.
+        how: the tables that say how it is read.
+
+    Raises:
+        ValueError: its fields are those of no data set, or its language is not known.
+    """
+    rows = read_objects(path)
+    if not rows:
+        return ""
+    return _language_of(path, rows, how.form_of(path.name, rows), how).name
+
+
+def _language_of(
+    path: Path, rows: Sequence[Mapping[str, Any]], form: Form, how: Tables
+) -> Language:
+    """Find the language of a file by its first lines."""
+    options = [option for row in rows[:_LANGUAGE_LINES] for option in _options(row, form) or ()]
+    return how.language_of(path, options, form)
 
 
 def _options(row: Mapping[str, Any], form: Form) -> list[str] | None:

@@ -73,11 +73,13 @@ def language_files(folder: Path) -> list[Path]:
     """List the tables of a folder, one for each language.
 
     Args:
-        folder: the folder.
+        folder: the folder, or one of its tables.
 
     Raises:
         UsageError: it has none.
     """
+    if folder.is_file():
+        return [folder]
     paths = [path for path in sorted(folder.glob("*.csv")) if path.name != TEMPLATES]
     if not paths:
         raise UsageError(

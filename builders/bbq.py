@@ -17,6 +17,7 @@ from swapbias.builders._bbq_lines import (
     UNKNOWN,
     Line,
     check_stereotypes,
+    language_name,
     plain,
     read_lines,
     with_both,
@@ -277,18 +278,19 @@ def _content_key(path: Path, how: Tables) -> str:
 def _local(folder: Path) -> tuple[Config, ...]:
     """Make the configs of a user's files of the authors' form, or of another one, which nothing pins.
 
-    The folder has the files, or is a checkout that has them where the authors' repository does. Tables of names
-    beside them are read instead of the corpus' own.
+    The folder has the files, or is a checkout that has them where the authors' repository does; or it is one file.
+    Tables of names beside them are read instead of the corpus' own.
 
     Raises:
         UsageError: there is no such file.
     """
-    how = Tables(folder)
-    paths = how.data_files()
+    how = Tables(folder.parent if folder.is_file() else folder)
+    paths = [folder] if folder.is_file() else how.data_files()
     is_in_several = len({path.parent for path in paths}) > 1
     configs = []
     for path in paths:
         stem = f"{path.parent.name} {path.stem}" if is_in_several else path.stem
+        language = language_name(path, how)
         for table in TABLES:
             usual = CORPUS.config(table)
             configs.append(
@@ -298,6 +300,8 @@ def _local(folder: Path) -> tuple[Config, ...]:
                     description=f"{path.name}, a file of the user's that nothing pins: {table}",
                     rows=partial(_prompts, partial(asked_lines, path, how=how), table),
                     content_key=partial(_content_key, path, how),
+                    reads_as=table,
+                    language=language,
                 )
             )
     return tuple(configs)

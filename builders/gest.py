@@ -217,6 +217,8 @@ def _language_config(
         rows=partial(rows_of, path),
         content_key=partial(content_key, path),
         upstream=(),
+        reads_as="causal",
+        language=path.stem,
     )
 
 

@@ -23,12 +23,10 @@ from swapbias.hub.cards import (
 from swapbias.privacy import manifest_redaction as redaction, own_data
 from swapbias.report import finding_names, numbers, verdicts
 from swapbias.runs import command as run_command
-from swapbias.studies import Experiment, Study, load_corpus, load_study
+from swapbias.studies import Experiment, Study, catalogue, load_corpus, load_study
 
 _MOST_ROWS = 4  # of a study's table
 _UNANSWERED = "No comparison over all rows; see its findings and its report for rates and means."
-
-# --- what an experiment read ------------------------------------------------------------------------------
 
 
 def prompts_read(manifest: Mapping[str, Any], study: str, experiment: str) -> str:
@@ -57,13 +55,14 @@ def prompts_read(manifest: Mapping[str, Any], study: str, experiment: str) -> st
     settings = manifest["settings"]
     entries = _entries_read(manifest, corpus, declared)
     configs = tuple(dict.fromkeys(name for names in entries for name in names))
-    # A corpus that is slow to read is not read whole by default.
-    parts = [int(entry["rows"]) for entry in entries.values() if entry.get("of")]
+    parts = [int(entry["rows"]) for entry in entries.values() if entry.get("of")]  # of slow ones
     limit = settings.get("limit") or max(parts, default=None)
     texts = []
     if isinstance(limit, int):
         texts.append(f"at most {limit} rows of each table")
-    if configs not in ((), declared.reads.configs):
+    if languages := {str(entry.get("language", "")) for entry in entries.values()} - {""}:
+        texts.append(f"other data in {listed(languages)}: {', '.join(configs)}")
+    elif configs not in ((), declared.reads.configs):
         texts.append(f"config {', '.join(configs)} in place of the usual one")
     if load_corpus(corpus).local is not None:
         texts += note_choices(settings.get("notes") or {})
@@ -78,7 +77,8 @@ def _entries_read(
     entries = {}
     for entry in manifest.get("corpora", ()):
         configs = tuple(str(entry["config"]).split(", "))
-        if entry["corpus"] == corpus and set(configs) <= can_read:
+        is_read = entry.get("experiment") == experiment.name or set(configs) <= can_read
+        if entry["corpus"] == corpus and is_read:
             entries[configs] = entry
     return entries
 
@@ -127,7 +127,7 @@ def study_parts(
     )
     parts = {}
     for name in dict.fromkeys(finding.study for finding, *_ in questions):
-        study = load_study(name)
+        study = catalogue.study_of_run(name, manifest["corpora"])
         answers = [answers for answers in questions if answers[0].study == study.name]
         rows = _answers_and_parts(answers, findings)
         experiments = [answer.experiment for answer, *_ in answers]
@@ -135,6 +135,7 @@ def study_parts(
             "study_part.md.j2",
             study=study,
             limits=study.limits_of_run(experiments, own_notes=own_data(manifest) is not None),
+            corpora=manifest["corpora"],
             by=str(manifest["swapbias"]),
             date=_date(manifest),
             model=model_name,

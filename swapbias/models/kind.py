@@ -79,6 +79,8 @@ class Kind(Immutable):
     """The ``model_type`` of configs whose models are of this kind whatever their architecture."""
     default: str = ""
     """The model that is read where none is named."""
+    own_texts: str = ""
+    """A sentence on how its models, which read no notes, are asked about texts of the user's."""
 
     def load(self, model: str, request: Request, *, say: Say = silent, bar: Bar = no_bar) -> Any:
         """Load a model, which ``read`` makes scorers of.

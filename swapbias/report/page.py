@@ -44,7 +44,7 @@ from swapbias.report.verdicts import (
     group_by_question,
     state_verdicts,
 )
-from swapbias.studies import PLACEBO, load_study, paper
+from swapbias.studies import PLACEBO, Study, catalogue, load_study, paper
 
 
 def render(
@@ -68,7 +68,8 @@ def render(
     manifest = public_manifest(manifest, keep_unknown=True)
     packed = pack_pairs(rows, items)
     experiments = list(dict.fromkeys((finding.study, finding.experiment) for finding in rows))
-    studies = [load_study(name) for name in dict.fromkeys(finding.study for finding in rows)]
+    names = dict.fromkeys(finding.study for finding in rows)
+    studies = [catalogue.study_of_run(name, manifest["corpora"]) for name in names]
     skipped = manifest["skipped"]
     planted = [finding for finding in rows if not finding.view and _is_planted(finding)]
     sections = [
@@ -99,7 +100,7 @@ def render(
         places=places,
         paper_tables=tables_of_page(manifest, rows, items, numbers_label),
         studies=studies,
-        limits=_limits(experiments, own_notes=own_data(manifest) is not None),
+        limits=_limits(studies, experiments, own_notes=own_data(manifest) is not None),
         not_run=[
             entry
             for entry in skipped
@@ -128,14 +129,14 @@ def _is_planted(finding: Finding) -> bool:
     return finding.published is not None and finding.published.planted
 
 
-def _limits(experiments: Iterable[tuple[str, str]], *, own_notes: bool) -> list[str]:
+def _limits(
+    studies: Iterable[Study], experiments: Sequence[tuple[str, str]], *, own_notes: bool
+) -> list[str]:
     """Return the limits of the studies of a run, each once."""
-    names_by_study: dict[str, list[str]] = {}
-    for study, name in experiments:
-        names_by_study.setdefault(study, []).append(name)
     limits: list[str] = []
-    for study, names in names_by_study.items():
-        limits += load_study(study).limits_of_run(names, own_notes=own_notes)
+    for study in studies:
+        names = [name for study_name, name in experiments if study_name == study.name]
+        limits += study.limits_of_run(names, own_notes=own_notes)
     return list(dict.fromkeys(limits))
 
 
@@ -246,7 +247,7 @@ def _section(
             texts = template_text.texts_of_templates(items)
             pictures = pictures_of_pairs(in_unit, items, texts, question_anchor)
     return {
-        "study": load_study(study),
+        "study": catalogue.study_of_run(study, manifest["corpora"]),
         "experiment": experiment,
         "place": question_anchor,
         "several": has_several_models(rows),

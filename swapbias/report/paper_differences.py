@@ -130,7 +130,8 @@ def _entries(
     reads = experiment.reads
     configs = {*reads.configs, *reads.alternatives, *settings.configs}
     for entry in manifest.get("corpora", ()):
-        if entry.get("corpus") == study and configs & {*_configs_of(entry)}:
+        is_read = entry.get("experiment") == experiment.name or configs & {*_configs_of(entry)}
+        if entry.get("corpus") == study and is_read:
             yield entry
 
 

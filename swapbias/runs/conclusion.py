@@ -13,6 +13,7 @@ from swapbias.errors import UsageError
 from swapbias.findings import Finding
 from swapbias.models.clinical import NoteOptions, explain_mismatched
 from swapbias.notes import Notes
+from swapbias.runs import study_data
 from swapbias.runs.manifest_entries import now
 from swapbias.runs.results import EXPLAINED, Items, Results, write_results
 from swapbias.runs.run import SCORES, SHA256
@@ -123,16 +124,18 @@ def _findings(
             all_findings += findings.disaggregate(
                 rows,
                 study.changed(experiments=experiments),
-                expected=_expected_of(of_model, model_id),
+                expected=_expected_of(of_model, model_id, settings),
                 seed=settings.seed,
                 margin=settings.margin,
             )
     return all_findings
 
 
-def _expected_of(of_model: Sequence[ScoredTask], model_id: str) -> Any:
+def _expected_of(of_model: Sequence[ScoredTask], model_id: str, settings: Settings) -> Any:
     """Return what the findings of a model are compared with; of several splits one number over all."""
     task = of_model[0].task
+    if settings.study_data and study_data.reads_data(task.study.name):
+        return {}  # the paper's numbers are of its own prompts
     if task.notes is None:
         return of_model[0].reader.expected
     splits = {part.task.split: part.task.notes.rows for part in of_model if part.task.notes}

@@ -21,8 +21,9 @@ from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
 from swapbias.notes import Notes, load
 from swapbias.privacy import manifest_redaction
+from swapbias.runs import study_data, unread_settings
 from swapbias.runs.demonstration import demonstration_tasks, is_demonstration, without_missing
-from swapbias.runs.manifest_entries import fingerprints, reads_adjectives
+from swapbias.runs.manifest_entries import fingerprints
 from swapbias.runs.settings import Settings
 from swapbias.runs.task import Skipped, Task
 from swapbias.runs.task_rows import distinct, expanded, unreadable, with_notes, with_prompts
@@ -53,7 +54,7 @@ def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Tas
             f"--kind {settings.kind} says what kind a model is, and no model is named. Name one."
         )
     settings.of(ChatOptions).check()
-    _refuse_unread_weights(settings)
+    unread_settings.refuse_unread_weights(settings)
     if is_demonstration(settings):
         return _demonstration(settings)
     requested = _requested(settings)
@@ -61,9 +62,11 @@ def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Tas
         study for requested_kind in requested for study in _studies_wanted(requested_kind, settings)
     ]
     usual = [study.name for study in catalogue.outlines() if not study.on_request]
-    chosen, skipped = _chosen(settings.studies, [*dict.fromkeys(wanted)] or usual)
+    chosen, skipped = _chosen(settings, [*dict.fromkeys(wanted)] or usual)
+    unread_settings.refuse_unread_data(settings, [study.name for study, _ in chosen])
     if kind is None and settings.model is not None:
         kind = models.model_kind(settings.model, settings.kind, load=settings.load)
+    unread_settings.refuse_unread_notes(settings, kind)
     planning = _Planning(settings, kind, wanted, skipped)
     for study, config in chosen:
         for experiment in study.experiments:
@@ -76,8 +79,8 @@ def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Tas
     if not planning.tasks:
         _refuse_model(skipped, kind, usual)
     _refuse_unread_settings(requested, planning.tasks)
-    _refuse_unread_adjectives(settings, planning.tasks)
-    _refuse_unread_splits(settings, planning.tasks)
+    unread_settings.refuse_unread_adjectives(settings, planning.tasks)
+    unread_settings.refuse_unread_splits(settings, planning.tasks)
     return planning.tasks, skipped
 
 
@@ -227,30 +230,6 @@ def _refuse_unread_settings(requested: Sequence[Kind], tasks: Sequence[Task]) ->
             )
 
 
-def _refuse_unread_adjectives(settings: Settings, tasks: Sequence[Task]) -> None:
-    """Refuse a file of adjectives, with a UsageError, where no task puts any into its sentences."""
-    if settings.adjectives and not any(reads_adjectives(task.study.name) for task in tasks):
-        raise UsageError(
-            "-M adjectives is read by adjective_coreference. Name it with --study adjective_coreference."
-        )
-
-
-def _refuse_unread_splits(settings: Settings, tasks: Sequence[Task]) -> None:
-    """Refuse several splits, with a UsageError, where no classifier is trained on any."""
-    if settings.of(NoteOptions).splits > 1 and not any(task.split for task in tasks):
-        raise UsageError(
-            "Several splits are for classifiers that the audit trains, and it trains none. Leave -M splits out."
-        )
-
-
-def _refuse_unread_weights(settings: Settings) -> None:
-    """Refuse settings of weights, with a UsageError, where only a model behind a service is read."""
-    chat = settings.of(ChatOptions)
-    notes = settings.of(NoteOptions)
-    if settings.model is None and chat.model and not chat.local and notes == NoteOptions():
-        settings.load.refuse_weights_settings(chat.model)
-
-
 def _studies_wanted(kind: Kind, settings: Settings) -> list[str]:
     """Return the studies that settings of a kind ask for: those about notes where any are named, else others."""
     names = _studies_of(kind)
@@ -274,21 +253,21 @@ def _studies_of(kind: Kind) -> list[str]:
 
 
 def _chosen(
-    names: Sequence[str], usual: Sequence[str]
+    settings: Settings, usual: Sequence[str]
 ) -> tuple[list[tuple[Study, str]], list[Skipped]]:
-    """Return the studies of these names, else the usual ones, each with its config; and those that do not load.
+    """Return the named studies, else the usual ones, each with its config; and those that do not load.
 
     One that nobody named does not stop the others.
     """
-    if names:
-        return [_checked_study(name) for name in names], []
+    if settings.studies:
+        return [_checked_study(name, settings.study_data) for name in settings.studies], []
     chosen: list[tuple[Study, str]] = []
     skipped = [
         Skipped(name, _ALL, sentence) for name, sentence in catalogue.unreadable_studies().items()
     ]
     for name in usual:
         try:
-            chosen.append(_checked_study(name))
+            chosen.append(_checked_study(name, settings.study_data))
         except Exception as error:
             sentence = _study_fault(error)
             if not sentence:
@@ -298,12 +277,24 @@ def _chosen(
     return chosen, skipped
 
 
-def _checked_study(name: str) -> tuple[Study, str]:
-    """Return the study of ``NAME[:CONFIG]`` and its config, where its readings and notes are what they should be."""
-    study, config = _study_and_config(name)
+def _checked_study(name: str, data: str | None) -> tuple[Study, str]:
+    """Return the study of ``NAME[:CONFIG]`` and its config, where its readings and notes are what they should be.
+
+    A study that reads data of the user's has their tables as its configs.
+    """
+    study_name, _, config = name.partition(":")
+    study = load_study(study_name)
     if study.name not in own_studies():
         models.check_readings(study)
         catalogue.check_notes(study)
+    tables: Sequence[str] = ()
+    if data is not None and study_data.reads_data(study_name):
+        tables = [table.name for table in study_data.data_corpus(study_name, data).configs]
+        study = study_data.reading_data(study, data, config)
+    experiments = [experiment.name for experiment in study.experiments]
+    configs = list(dict.fromkeys([*_configs_of(study), *experiments]))
+    if config and config not in configs:
+        raise unknown_name("config", config, [*tables, *experiments] if tables else configs)
     return study, config
 
 
@@ -313,17 +304,6 @@ def _study_fault(error: Exception) -> str:
     if not fault and isinstance(error, ValueError):
         return first_line(error)
     return fault
-
-
-def _study_and_config(name: str) -> tuple[Study, str]:
-    """Return the study of ``NAME[:CONFIG]``, and the config or experiment that is named."""
-    study_name, _, config = name.partition(":")
-    study = load_study(study_name)
-    experiments = [experiment.name for experiment in study.experiments]
-    configs = list(dict.fromkeys([*_configs_of(study), *experiments]))
-    if config and config not in configs:
-        raise unknown_name("config", config, configs)
-    return study, config
 
 
 def _configs_of(study: Study) -> list[str]:
@@ -418,8 +398,8 @@ def reads_installed(manifest: Mapping[str, Any]) -> bool:
         manifest: the manifest of the run.
     """
     settings = Settings.from_manifest(manifest["settings"])
-    if settings.adjectives:
-        return False  # its prompts have the user's adjectives
+    if settings.adjectives or settings.study_data:
+        return False  # its prompts have the user's adjectives, or are the user's
     tasks, _ = plan_tasks(settings, kind=kind_of_manifest(manifest, settings))
     return fingerprints(tasks, settings) == list(manifest["corpora"])
 

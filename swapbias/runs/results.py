@@ -322,4 +322,9 @@ def corpora_read(manifest: Mapping[str, Any], finding: Finding) -> list[Mapping[
     entries = [entry for entry in manifest["corpora"] if entry["corpus"] == corpus]
     if not configs:
         return entries
-    return [entry for entry in entries if set(str(entry["config"]).split(", ")) <= configs]
+    return [
+        entry
+        for entry in entries
+        if entry.get("experiment") == finding.experiment
+        or set(str(entry["config"]).split(", ")) <= configs
+    ]

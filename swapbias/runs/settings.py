@@ -59,6 +59,11 @@ class Settings(Request):
         """File of the user's adjectives; None: those of the study."""
         return self.of(WordOptions).adjectives
 
+    @property
+    def study_data(self) -> str | None:
+        """Folder or file of the user's data in place of a study's own prompts; None: the study's."""
+        return self.of(WordOptions).study_data
+
     @classmethod
     def from_manifest(cls, saved: Any, api_key_env: str | None = None) -> "Settings":
         """Return the settings of a manifest, which may be anybody's.
@@ -106,13 +111,15 @@ class PromptOptions(Options):
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class WordOptions(Options):
-    """Words of the user's own for the sentences of studies."""
+    """Words and data of the user's own for the prompts of studies."""
 
     key: ClassVar[str] = "words"
     """The name of these settings in files and manifests."""
 
     adjectives: Annotated[model_options.Place | None, Use(place=True)] = None
     """Your adjectives for adjective_coreference: one a line, or columns male, female (CSV)."""
+    study_data: Annotated[model_options.Place | None, Use(place=True)] = None
+    """Folder or file of data in a form that the card of a study names, in place of its own prompts."""
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)

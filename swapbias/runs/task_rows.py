@@ -12,6 +12,7 @@ from swapbias.models import kind_of
 from swapbias.models.clinical import NoteOptions
 from swapbias.notes import AS_TRAINED, Notes
 from swapbias.privacy import refuse
+from swapbias.runs import study_data
 from swapbias.runs.settings import Settings
 from swapbias.runs.task import Task
 from swapbias.studies import (
@@ -84,7 +85,8 @@ def with_prompts(task: Task, settings: Settings, *, slow: bool) -> Task:
     experiment = task.experiment
     corpus = _corpus(task.study.name, settings)
     tables_of_configs = [studies.config_rows(corpus, name) for name in task.configs]
-    is_usual = task.configs == experiment.reads.configs
+    is_of_data = _is_of_data(task.study.name, settings)
+    is_usual = task.configs == experiment.reads.configs and not is_of_data
     if task.study.name not in own_studies():
         all_rows = [*chain.from_iterable(tables_of_configs)]
         row_check.check_rows(task.study, experiment, all_rows, whole=is_usual)
@@ -112,8 +114,15 @@ def with_prompts(task: Task, settings: Settings, *, slow: bool) -> Task:
     )
 
 
+def _is_of_data(study: str, settings: Settings) -> bool:
+    """Return whether a study reads data of the user's in place of its own prompts."""
+    return settings.study_data is not None and study_data.reads_data(study)
+
+
 def _corpus(name: str, settings: Settings) -> Corpus:
-    """Return the corpus of a study, with the user's adjectives where it has any and a file of them is given."""
+    """Return the corpus of a study: with the user's data or adjectives where these are given and it reads them."""
+    if settings.study_data and _is_of_data(name, settings):
+        return study_data.data_corpus(name, settings.study_data)
     corpus = studies.load_corpus(name)
     if settings.adjectives and corpus.with_adjectives:
         refuse(Path(settings.adjectives), "read as adjectives")  # a run keeps its prompts

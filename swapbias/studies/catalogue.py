@@ -241,6 +241,26 @@ def local_corpus(name: str, folder: "str | PathLike[str]", *, table: str = "") -
     )
 
 
+def study_of_run(name: str, corpora_read: Iterable[Mapping[str, Any]]) -> Study:
+    """Return the study of a run: where it read data of the user's, title and limits name their language.
+
+    Args:
+        name: the name of the study.
+        corpora_read: the entries of a manifest for what was read.
+    """
+    study = load_study(name)
+    entries = [entry for entry in corpora_read if entry.get("corpus") == name]
+    language = next((str(entry["language"]) for entry in entries if entry.get("language")), "")
+    if not language:
+        return study
+    limits = [
+        sentence.replace("[language]", language)
+        for sentence in corpus_declaration(name).limits_of_data
+    ]
+    title = f"{study.title.rstrip('.')}, asked of other data ({language})"
+    return study.changed(title=title, limits=tuple(limits) or study.limits)
+
+
 def corpus_with_adjectives(name: str, path: "str | PathLike[str]") -> Corpus:
     """Return the corpus with the adjectives of a file of the user's in its sentences.
 

@@ -70,6 +70,10 @@ class Config:
     """A function that gives a sha256 of the files of the user's that the rows are made of; None: of no such files."""
     streamed: bool = False
     """True where the rows are too many for memory, and are read as they come."""
+    reads_as: str = ""
+    """The config of the corpus in whose place experiments read it, of data of the user's; blank: it is none."""
+    language: str = ""
+    """The language of data of the user's, as sentences name it; blank: that of the corpus."""
 
     @property
     def published_columns(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 from swapbias.errors import StudyError, did_you_mean, listed, quoted
 from swapbias.studies.corpus_folders import CORPORA, corpus_dir
 from swapbias.studies.declared import Declaration, Fault, parse_declaration, validate
-from swapbias.studies.declared_values import EXPECTED, Switch, Text
+from swapbias.studies.declared_values import EXPECTED, Switch, Text, Texts
 from swapbias.studies.experiment import Declared
 from swapbias.studies.prompt import PLACEBO_COLUMNS, PROMPT_COLUMNS
 from swapbias.studies.tables import pinned_files
@@ -124,6 +124,8 @@ class DeclaredCorpus(Declared):
     reads_folders: Literal["", "notes", "data"] = ""
     """What a folder of the user's holds that its configs can be made of: clinical ``notes``, or ``data`` in the form
     of the authors'; blank: they cannot."""
+    limits_of_data: Texts = ()
+    """Limits of a run on such ``data``, in place of those of the study; ``[language]`` is that of the data."""
     configs: tuple[DeclaredConfig, ...]
     """Its tables in order; one may begin ``like`` an earlier one."""
 
@@ -174,7 +176,11 @@ def corpus_declaration(corpus: str) -> DeclaredCorpus:
 def _head_faults(
     declaration: Declaration, corpus: DeclaredCorpus, *, of_package: bool
 ) -> Iterator[Fault]:
-    """Find a licence under which nothing is published, and tags that are misspelt."""
+    """Find a licence under which nothing is published, misspelt tags, and data whose limits are not stated."""
+    if (corpus.reads_folders == "data") != bool(corpus.limits_of_data):
+        key = "limits_of_data" if corpus.limits_of_data else "reads_folders"
+        sentence = 'reads_folders = "data" and limits_of_data go together. Add what is missing.'
+        yield declaration.fault((key,), sentence)
     if corpus.licence not in REDISTRIBUTABLE:
         near = did_you_mean(corpus.licence, REDISTRIBUTABLE)
         if near or of_package:

@@ -12,7 +12,7 @@ from swapbias.studies.declared import parse_declaration
 from tests.studies.test_declarations import keys, line_of
 
 TEXTS = {name: (corpus_dir(name) / "corpus.toml").read_text(encoding="utf-8") for name in corpora()}
-FREE_TEXTS = {"title", "description"}  # read by people alone
+FREE_TEXTS = {"title", "description", "limits_of_data"}  # read by people alone
 SENTENCES = {*FREE_TEXTS, "version"}
 DECLARED = {}  # rows of each config and the upstream files that they were made of
 
