@@ -316,7 +316,7 @@ def own_study(source: Any, **options: Any) -> Study:
     prompts = path.name if path else "These prompts"
     raise UsageError(
         f"{prompts} may contain credentialed clinical notes, and a run keeps prompts of your own as they are. Give "
-        "notes with -M data."
+        "notes with -M data to a clinical or chat model; other kinds read only texts that may be kept."
     )
 
 

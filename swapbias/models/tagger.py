@@ -38,6 +38,7 @@ class Tagger(Kind):
     function_scorer = "tag_scorer:FunctionTagScorer"
     options = TaggerOptions
     architectures = ("ForTokenClassification",)
+    own_texts = "Ask it about names in texts that a run may keep: swapbias study new FOLDER --template tagger."
     readings: Mapping[str, Reading] = {"": Reading({"score": FOUND, "covered": COVERED})}
     """The ways to read its models by the name that experiments declare, blank for the usual one."""
 

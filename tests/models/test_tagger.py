@@ -249,6 +249,13 @@ def test_template_of_notes(tmp_path):
     assert all(row["candidates"][0].text in row["text"] for row in rows)
 
 
+def test_notes_for_a_tagger(tagger_folder, tmp_path):
+    """Clinical notes are not read by a tagger, which is said with the way that works."""
+    (tmp_path / "notes.csv").write_text("text,label\nShe fell.,1\n")
+    with pytest.raises(UsageError, match=r"of kind tagger, which reads none\. Ask it about names"):
+        audit(str(tagger_folder), data=tmp_path / "notes.csv", progress=False)
+
+
 def test_credentialed_notes_with_names(tmp_path, capsys):
     """Own notes that say they are credentialed are refused before anything is read, and nothing of them is shown."""
     rows = "text,group,pair,name,credentialed\nAnn hid it.,a,1,Ann,True\nBo hid it.,b,1,Bo,True\n"
