@@ -217,4 +217,4 @@ def test_audit_of_a_folder(folder, tmp_path):
     page = run.report().read_text()
     assert "Control: how far do edits that name no group move a document among the others?" in page
     assert "is no sign of a group" in page
-    assert "ranks documents of female above the same ones of male" in page
+    assert "ranks documents of women above the same ones of men" in page
