@@ -222,49 +222,69 @@ def push_repo(
             a private one is wanted, or a file must not leave.
         HubError: the Hub refused, or somebody changed the repository since the last push.
     """
-    say = options["say"]
-    private = options.get("private", False)
     check_upload(files)
     state = hub.state(repo)
-    if state and private and not state.private:
-        raise UsageError(
-            f"{repo.name} is public, and a push does not change that. Make it private on the Hub, or drop --private."
-        )
     plan = Push(
         repo=repo,
         status="unchanged",
         change=Change({}),
         title=_PUSHED.format(repo.name.partition("/")[2], tag),
         existing_state=state,
-        private=state.private if state else private,
+        private=_privacy(repo, state, wanted=options.get("private", False)),
         tag=tag,
         optional=optional,
     )
     last_push = _last_push(hub, state) if state else None
-    is_published = state is not None and tag in state.tags
-    if state and is_published:
+    if state and tag in state.tags:
         if _differs(hub.existing_state(repo, revision=tag), files, optional):
             raise UsageError(f"{repo.name}: {tag} is published with other content; {version_hint}.")
         plan = replace(plan, commit=state.tags[tag])
-        if last_push is None or last_push.tag != tag:  # main holds a later version
-            return plan
-    if state and last_push:
-        is_changed = _has_foreign_changes(hub, state, last_push.commit, files, options)
-        if is_published and not is_changed:
-            return plan
+    if _is_complete(hub, plan, last_push, files, options):
+        return plan
     change = difference(state, files)
-    status = "updated" if change else "tagged"
-    if not last_push:
-        status = "created"
-    elif is_published:
-        status = "restored"
+    status = _status_of(plan, change, last_push)
     plan = replace(plan, status=status, change=change, sdk=sdk, commit="")
     if options.get("dry_run"):
-        return plan.show(hub, say)
+        return plan.show(hub, options["say"])
     if last_push:
         for path in change.delete:
-            say(f"  D {safe_line(path, _LONGEST)}")
+            options["say"](f"  D {safe_line(path, _LONGEST)}")
     return plan.carry_out(hub)
+
+
+def _privacy(repo: Repo, state: State | None, *, wanted: bool) -> bool:
+    """Tell whether few may read the repository; a UsageError where a public one is to be private."""
+    if state is None:
+        return wanted
+    if wanted and not state.private:
+        raise UsageError(
+            f"{repo.name} is public, and a push does not change that. Make it private on the Hub, or drop --private."
+        )
+    return state.private
+
+
+def _is_complete(
+    hub: Hub, plan: Push, last_push: "_LastPush | None", files: Files, options: PushOptions
+) -> bool:
+    """Tell whether the repository needs no push: its version is published, and the Hub holds that or a later one."""
+    is_published = bool(plan.commit)
+    is_latest = last_push is not None and last_push.tag == plan.tag
+    if is_published and not is_latest:
+        return True
+    if plan.existing_state is None or last_push is None:
+        return False
+    pushed_commit = last_push.commit
+    is_changed = _has_foreign_changes(hub, plan.existing_state, pushed_commit, files, options)
+    return is_published and not is_changed
+
+
+def _status_of(plan: Push, change: Change, last_push: "_LastPush | None") -> str:
+    """Return what a push does with the repository."""
+    if not last_push:
+        return "created"
+    if plan.commit:
+        return "restored"
+    return "updated" if change else "tagged"
 
 
 def _differs(published: State, files: Files, optional: Collection[str]) -> bool:
