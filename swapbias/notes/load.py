@@ -28,6 +28,7 @@ from swapbias.notes.note_rows import (
 from swapbias.notes.subject_split import split_notes
 from swapbias.privacy import is_credentialed
 from swapbias.studies import column, config_rows
+from swapbias.swapping import genders
 
 MIMIC3 = "mimic3"
 MIMIC4 = "mimic4"
@@ -42,15 +43,11 @@ _LABEL_VALUES = {
     **dict.fromkeys(("0", "0.0", "negative", "false", "no"), "negative"),
 }
 _FLAG_VALUES = {"true": "True", "1": "True", "false": "False", "0": "False", "": "False"}
-# Such a note is left out and counted; where a cell is blank, the text shows the gender.
-_NEITHER_WORDS = (
-    "x", "u", "o", "nb", "unknown", "unk", "other", "nonbinary", "non-binary", "intersex", "undetermined",
-    "indeterminate", "ambiguous", "not stated", "not specified", "unspecified", "not known", "n/a", "na", "?", "-",
-)  # fmt: skip
 # By column: the values that a cell of own notes may have, in lower case, and their names in an error.
 _CELL_VALUES: Mapping[str, tuple[Mapping[str, str], str]] = {
     "gender": (
-        {**GENDERS, "": "", **dict.fromkeys(_NEITHER_WORDS, NEITHER)},
+        # A note of neither is left out and counted; where a cell is blank, the text shows the gender.
+        {**dict.fromkeys(genders.NEITHER_WORDS, NEITHER), **GENDERS, "": ""},
         "F, M, female or male",
     ),
     "label": (_LABEL_VALUES, "1, 0, positive, negative, true or false"),

@@ -16,9 +16,11 @@ _UNKNOWN = frozenset((
     "", "unknown", "unk", "u", "none", "n/a", "na", "nan", "null", "not known", "not stated", "not specified",
     "unspecified", "prefer not to say", "?", "-",
 ))  # fmt: skip
-_NEITHER = _UNKNOWN | {
-    "other", "o", "x", "nb", "nonbinary", "non-binary", "intersex", "ambiguous", "neither",
+NEITHER_WORDS = _UNKNOWN | {
+    "other", "o", "x", "nb", "nonbinary", "non-binary", "intersex", "undetermined", "indeterminate", "ambiguous",
+    "neither",
 }  # fmt: skip
+"""Cells, in lower case, that name neither female nor male; a blank one among them."""
 
 
 def check_genders(values: Sequence[Any], column: str) -> None:
@@ -33,7 +35,7 @@ def check_genders(values: Sequence[Any], column: str) -> None:
     """
     # NaN, which is not equal to itself, is a missing value.
     kept = {str(value).strip().lower() for value in values if value is not None and value == value}
-    strange = kept - _NEITHER - _SIDES.keys()
+    strange = kept - NEITHER_WORDS - _SIDES.keys()
     codes = sorted(value for value in strange if _CODE.fullmatch(value))
     step = "Write these words in it, or name another column with --gender."
     if codes:

@@ -322,13 +322,13 @@ def test_train_and_test_files(tmp_path):
 
 def test_unknown_genders(tmp_path):
     """A note of unknown gender makes no pair and is counted; a blank cell is read from the text."""
-    genders = ["F", "", "X", "other", "Unknown"]
+    genders = ["F", "", "X", "other", "Unknown", "Prefer not to say", "undetermined"]
     rows = [{"text": "She fell.", "label": 1, "gender": gender} for gender in genders]
     path = write(tmp_path / "own.csv", rows)
     notes = load_notes(NoteOptions(data=str(path)), 0, trains=False)
-    assert [note["gender"] for note in notes.rows] == ["female", "female", "", "", ""]
+    assert [note["gender"] for note in notes.rows] == ["female", "female", *[""] * 5]
     assert [row["pair_id"] for row in notes.pairs()] == ["own/1", "own/1", "own/2", "own/2"]
-    assert "3 of 5 test notes left out: their gender is not known" in notes.remarks()
+    assert "5 of 7 test notes left out: their gender is not known" in notes.remarks()
 
 
 @pytest.mark.parametrize("columns", ["public", "admission", "mimic"])

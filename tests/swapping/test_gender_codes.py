@@ -56,7 +56,7 @@ def test_other_words_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "genders", [["F", "M "], ["female", "Male"], ["f", "unknown"], ["F", None]], ids=repr
+    "genders", [["F", "M "], ["female", "Male"], ["f", "Undetermined"], ["F", None]], ids=repr
 )
 def test_words_for_genders(genders, tmp_path):
     """Words for genders are read, with unknown and missing ones."""
