@@ -26,6 +26,9 @@ ASKED = {  # study -> experiment and the config that it reads
     "spanish_occupations": ("sentences_es", "sentences_es"),
 }
 REPORT = "report.html"
+RESULTS = "results.json"
+ANALYSED = 5  # models whose findings are computed
+NOISE = 0.05  # SD of what is added to a score
 
 
 def _rows(scale: Scale, repeat: int) -> list[tuple[str, ...]]:
@@ -67,7 +70,11 @@ def _step(runs: Path, size: int, out: Path) -> dict[str, float]:
 
 
 def save_runs(folder: Path, count: int) -> None:
-    """Finished runs of so many models with a bias of known size each, in five studies, with their scored prompts."""
+    """Finished runs of so many models in five studies, with their scored prompts; biases of known size are planted.
+
+    A few models are scored and analysed. Each further one has the findings of one of them under its own name, and its
+    scores with noise of its own: analysing takes far longer than comparing, which reads every file of every run.
+    """
     from swapbias.studies import config_rows
     from swapbias.studies.tables import fingerprint
 
@@ -76,35 +83,64 @@ def save_runs(folder: Path, count: int) -> None:
         {"corpus": study, "config": ASKED[study][1], "rows": len(rows), "sha256": fingerprint(rows)}
         for study, (_, rows) in asked.items()
     ]
-    for number in range(count):
-        _save_run(folder / f"model-{number:03}", number, asked, corpora)
+    analysed = {}
+    for number in range(min(count, ANALYSED)):
+        place = folder / f"model-{number:03}"
+        analysed[number] = _save_run(place, number, asked, corpora)
+    for number in range(ANALYSED, count):
+        source = number % ANALYSED
+        content = (folder / f"model-{source:03}" / RESULTS).read_bytes()
+        findings = content.replace(_name(source).encode(), _name(number).encode())
+        run = _create_run(folder / f"model-{number:03}", number, analysed[source], corpora)
+        run.write(RESULTS, findings)
 
 
-def _save_run(place: Path, number: int, asked: Any, corpora: Any) -> None:
+def _name(number: int) -> str:
+    """The name of a model."""
+    return f"lab-{number % 7}/model-{number:03}"
+
+
+def _save_run(place: Path, number: int, asked: Any, corpora: Any) -> Any:
+    """Score and analyse a model, save its run, and return its scored rows by study."""
     import pandas as pd
 
     from swapbias.findings import disaggregate, with_verdicts
-    from swapbias.runs import Results, Run
+    from swapbias.runs import Results
     from swapbias.runs.results import write_results
     from tests.baselines import RuleScorer
     from tests.scoring import score_rows
 
-    name = f"lab-{number % 7}/model-{number:03}"
-    scorer = RuleScorer(_rule(number), model_id=name)
+    scorer = RuleScorer(_rule(number), model_id=_name(number))
     items = {}
     found = []
     for study, (experiment, rows) in asked.items():
         items[study] = pd.DataFrame(score_rows(rows, scorer)).assign(experiment=experiment)
         found += disaggregate(items[study], study, expected={}, robustness=False)
+    run = _create_run(place, number, items, corpora)
+    write_results(run, Results(run.manifest(), with_verdicts(found), items), draw=False)
+    return items
+
+
+def _create_run(place: Path, number: int, items: Any, corpora: Any) -> Any:
+    """A run of a model with its scored rows, which get noise of its own where they are another's."""
+    import numpy as np
+
+    from swapbias.runs import Run
+
+    name = _name(number)
     manifest = {
         "swapbias": "1", "status": "complete", "credentialed": False, "skipped": [], "versions": {},
         "started": "2026-01-01T00:00:00", "finished": "2026-01-01T00:00:00", "settings": {"model": name},
         "corpora": corpora, "models": [{"model_id": name, "kind": "made", "dtype": "float32"}],
     }  # fmt: skip
     run = Run.create(place, manifest)
+    drawn = np.random.default_rng(number)
     for study, rows in items.items():
+        if number >= ANALYSED:
+            noise = drawn.normal(0, NOISE, len(rows))
+            rows = rows.assign(score=(rows["score"] + noise).clip(0, 1), model_id=name)
         run.write_parquet(f"items/{study}.parquet", rows.drop(columns="candidates"))
-    write_results(run, Results(manifest, with_verdicts(found), items), draw=False)
+    return run
 
 
 def _rule(number: int) -> Any:
@@ -114,11 +150,11 @@ def _rule(number: int) -> Any:
     parts: dict[str, float] = {}
 
     def rule(prompt: Any) -> float:
-        own = parts.setdefault(f"{prompt.group} {prompt.condition}", drawn.gauss(0, 0.05))
+        own = parts.setdefault(f"{prompt.group} {prompt.condition}", drawn.gauss(0, NOISE))
         first = prompt.group in ("female", "male_answer", "stigmatized") or prompt.group.endswith(
             "woman"
         )
-        return min(1.0, max(0.0, 0.5 + gap * first + own + drawn.gauss(0, 0.05)))
+        return min(1.0, max(0.0, 0.5 + gap * first + own + drawn.gauss(0, NOISE)))
 
     return rule
 
