@@ -28,6 +28,8 @@ def tail_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         rows: scored rows of the experiment; those of other groups are left out.
     """
     experiment = context.experiment
+    if not experiment.shows.decisions and not experiment.shows.quantiles:
+        return
     comparison = experiment.comparison
     slice_of_answer = experiment.compares.primary.slice if experiment.never_pooled else "all"
     if comparison is None or context.score != "score" or context.slice_by != slice_of_answer:

@@ -4,6 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -11,12 +12,12 @@ import numpy as np
 from swapbias.measures.contrast import linear_contrast
 from swapbias.measures.design import scarcest_levels
 from swapbias.measures.estimate import ClusterIds, Codes, Estimate, Floats, Ids, by_pair, two_groups
-from swapbias.measures.gaps import group_gap
+from swapbias.measures.gaps import gap_of_samples
 from swapbias.measures.group_scores import with_exact_test
 from swapbias.measures.intervals import CONFIDENCE
 from swapbias.measures.measure import Measure
 from swapbias.measures.pair_units import ROUNDING, ComparedUnits, units_of_pairs
-from swapbias.measures.random_factors import Factors, factor_codes, rows_of
+from swapbias.measures.random_factors import Factors, factor_codes, numbered, rows_of
 from swapbias.measures.spreads import pooled_spread, spread_of
 
 MOSTLY_TIED = "mostly_tied"
@@ -61,7 +62,7 @@ class Comparison(ABC):
     harness: ClassVar[str] = ""
     """The function of a task of lm-evaluation-harness that computes it; blank: none does."""
 
-    @property
+    @cached_property
     def record(self) -> Measure:
         """Return the record of its findings: words, sign and orientation; the largest gap is the unit's range."""
         return Measure(self.name, self.title, gap_span=1)
@@ -136,9 +137,7 @@ class Comparison(ABC):
             first: shape (pairs,), the gaps of a model.
             second: shape (pairs,), those of the model that is subtracted.
         """
-        gaps = np.concatenate([first, second])
-        models = np.repeat(["first", "second"], [len(first), len(second)]).tolist()
-        return group_gap(gaps, models, reference_group="second", test="t")
+        return gap_of_samples(first, second)
 
     def linearised(
         self, values: Floats, samples: Codes, factors: Factors, shares: Floats | None
@@ -213,7 +212,7 @@ class Comparison(ABC):
         if linear is not values and len(values):
             levels = scarcest_levels(
                 samples,
-                {name: np.unique(codes, return_inverse=True)[1] for name, codes in factors.items()},
+                {name: numbered(codes) for name, codes in factors.items()},
             )
             largest, spread = levels.distances(values, samples, shares)
             estimate = replace(estimate, largest_level=largest, level_spread=spread)

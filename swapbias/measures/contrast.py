@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from swapbias.measures.design import FLAT, NO_INFERENCE, Design, scarcest_levels
+from swapbias.measures.design import FLAT, NO_INFERENCE, Design, scarcest_levels, weigh_alike
 from swapbias.measures.estimate import Codes, Estimate, Floats
 from swapbias.measures.intervals import CONFIDENCE, t_ends, t_p
-from swapbias.measures.random_factors import Factors
+from swapbias.measures.random_factors import Factors, numbered
 from swapbias.measures.spreads import spread_of
 
 
@@ -43,6 +43,8 @@ def linear_contrast(
         varies.
     """
     scale = values if scale is None else scale
+    if shares is not None and weigh_alike(shares, sides):
+        shares = None
     counts = np.bincount(sides, minlength=len(weights))
     if not counts.all():
         return Estimate(math.nan, n=len(values), n_unscored=n_unscored, test="none")
@@ -53,7 +55,7 @@ def linear_contrast(
     if abs(value) <= FLAT * float(np.abs(scale).max()):
         value = 0.0
     spreads = [spread_of(values[sides == side], scale) for side in range(len(counts))]
-    factors = {name: np.unique(codes, return_inverse=True)[1] for name, codes in factors.items()}
+    factors = {name: numbered(codes) for name, codes in factors.items()}
     levels = scarcest_levels(sides, factors)
     fewest = levels.count if factors else 0
     if shares is not None and not factors:

@@ -17,8 +17,8 @@ from swapbias.measures.estimate import (
     Estimate,
     Floats,
     Ids,
-    by_group,
     known_ids,
+    scores_of_groups,
 )
 from swapbias.measures.group_scores import GroupScores, Omnibus
 from swapbias.public_calls import public_call
@@ -245,16 +245,21 @@ def _estimate(
     indexes = {cell: index for index, cell in enumerate(cells)}
     names = [", ".join(cell) for cell in cells]
     codes = np.array([indexes[cell] for cell in cell_of_row])
-    score = by_group(scores, cell_of_row)[0]
+    score = scores_of_groups(scores, len(codes))
     groups = GroupScores.of(score, codes, names, cluster_ids, pair_ids, sample_ids=sample_ids)
     estimated = []
-    weights_by_term: dict[str, list[Floats]] = {}
+    by_term: dict[str, list[Effect]] = {}
     for effect in effects:
-        weights = _weights(effect)
-        weights_by_term.setdefault(effect.term, []).append(weights)
-        estimate = groups.contrast(weights, test_constant=True)
+        estimate = groups.contrast(_weights(effect), test_constant=True)
         estimated.append(replace(effect, estimate=estimate))
-    terms = {term: groups.omnibus(weights) for term, weights in weights_by_term.items()}
+        by_term.setdefault(effect.term, []).append(estimated[-1])
+    terms = {
+        term: groups.omnibus_of(
+            [_weights(effect) for effect in of_term],
+            [effect.estimate.p_value for effect in of_term],
+        )
+        for term, of_term in by_term.items()
+    }
     return Factorial(tuple(estimated), terms, groups)
 
 

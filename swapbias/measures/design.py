@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import scipy
@@ -20,6 +20,8 @@ NO_INFERENCE = (math.nan, math.nan, 0.0)
 _FLAT_SUMS = 1e-10
 # Clusters: fewer have no estimate of skewness.
 _FEWEST_SKEWED = 4
+# Designs that are kept: those of the groups of an experiment, for the next model.
+_KEPT = 16
 
 
 @dataclass(frozen=True)
@@ -138,11 +140,18 @@ def shares_in(
     if not (weight >= 0).all() or not sums[np.unique(sides)].all():
         raise ValueError("weights below 0, or only zeros in a group, expected numbers above 0.")
     shares = weight / sums[sides]
-    return None if not len(shares) or _weigh_alike(shares, sides) else np.asarray(shares)
+    return None if weigh_alike(shares, sides) else np.asarray(shares)
 
 
-def _weigh_alike(shares: Floats, sides: Codes) -> bool:
-    """Tell whether all units of a side have the same share."""
+def weigh_alike(shares: Floats, sides: Codes) -> bool:
+    """Tell whether all units of a side have the same share; True where there is no unit.
+
+    Args:
+        shares: shape (units,), of each unit in the mean of its side.
+        sides: shape (units,), from 0.
+    """
+    if not len(shares):
+        return True
     return bool(np.ptp(shares * np.bincount(sides)[sides]) < FLAT)
 
 
@@ -180,11 +189,9 @@ class Design:
             weights: the weights of the means of the sides, signed.
             shares: shape (units,), of a unit in the mean of its side; None: all of a side weigh the same.
         """
-        counts = np.bincount(sides)
-        signed = np.asarray(weights[: len(counts)], dtype=np.float64)
-        if shares is None:
-            shares = 1 / counts[sides]
-        return cls(sides, shares, signed, factors)
+        contents = tuple((name, _content(codes)) for name, codes in factors.items())
+        own_shares = None if shares is None else np.asarray(shares, dtype=np.float64).tobytes()
+        return _design(_content(sides), contents, tuple(weights), own_shares)
 
     @cached_property
     def cluster_shares(self) -> list[Floats]:
@@ -329,7 +336,7 @@ class Design:
         flat = _FLAT_SUMS * float(np.abs(influence).sum())
         if all(float(np.abs(totals).max()) <= flat / len(totals) for totals in sums):
             return NO_INFERENCE
-        if len(sums) == 1 and _weigh_alike(self.shares, self.sides):
+        if len(sums) == 1 and weigh_alike(self.shares, self.sides):
             std_error, df = self._clustered_error(influence)
         else:
             std_error, df = self.std_error(self._variances(influence) * self.scales)
@@ -343,6 +350,27 @@ class Design:
         scale = 1 / np.sqrt(1 - share)
         totals = np.bincount(codes, influence * scale[codes, self.sides])
         return math.sqrt(totals @ totals), _factor_df(share, scale * np.abs(self.weights))
+
+
+def _content(codes: Codes) -> bytes:
+    """Return codes as bytes, by which those of another comparison are seen to be the same."""
+    return np.asarray(codes, dtype=np.intp).tobytes()
+
+
+@lru_cache(maxsize=_KEPT)
+def _design(
+    sides: bytes,
+    factors: tuple[tuple[str, bytes], ...],
+    weights: tuple[float, ...],
+    shares: bytes | None,
+) -> Design:
+    """Return the design of these contents; one that many models and effects share is computed once."""
+    side_codes = np.frombuffer(sides, dtype=np.intp)
+    counts = np.bincount(side_codes)
+    share = 1 / counts[side_codes] if shares is None else np.frombuffer(shares)
+    signed = np.asarray(weights[: len(counts)], dtype=np.float64)
+    codes = {name: np.frombuffer(content, dtype=np.intp) for name, content in factors}
+    return Design(side_codes, share, signed, codes)
 
 
 def _third_moment(totals: Floats) -> float:

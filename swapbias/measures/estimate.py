@@ -145,16 +145,16 @@ def known_ids(ids: Ids, name: str) -> NDArray[Any]:
     if isinstance(ids, np.ndarray) and ids.dtype.kind in "iub":
         return ids
     values = values_of(ids)
-    for row, value in enumerate(values, start=1):
-        if is_missing(value):
-            raise ValueError(
-                f"{name}: row {row} contains {value}, expected an id in every row. Fill it in."
-            )
-        if isinstance(value, str) and not value.strip():
-            raise ValueError(
-                f"{name}: row {row} is blank, expected an id in every row. Fill it in."
-            )
+    if not all(map(_is_id, set(values))):
+        row = next(index for index, value in enumerate(values) if not _is_id(value))
+        fault = "is blank" if isinstance(values[row], str) else f"contains {values[row]}"
+        raise ValueError(f"{name}: row {row + 1} {fault}, expected an id in every row. Fill it in.")
     return np.asarray(values if len(set(map(type, values))) < 2 else list(map(str, values)))
+
+
+def _is_id(value: Any) -> bool:
+    """Tell whether a value is neither missing nor blank."""
+    return bool(value.strip()) if isinstance(value, str) else not is_missing(value)
 
 
 def named_group(group: Any, names: Collection[str]) -> str:
@@ -193,16 +193,29 @@ def by_group(scores: ArrayLike, groups: Sequence[Any]) -> tuple[Floats, Codes, l
     """
     called = [str(name) for name in known_ids(groups, "groups").tolist()]
     names, codes = np.unique(np.asarray(called, dtype=np.str_), return_inverse=True)
+    return scores_of_groups(scores, len(codes)), codes, names.tolist()
+
+
+def scores_of_groups(scores: ArrayLike, rows: int) -> Floats:
+    """Return scores as floats.
+
+    Args:
+        scores: shape (rows,), any unit; NaN where a row could not be scored.
+        rows: the number of rows that have a group.
+
+    Raises:
+        ValueError: an infinite score, or unequal shapes.
+    """
     score = numbers(scores)
     if np.any(np.isinf(score)):
         raise ValueError(
             "scores contain an infinite number, expected finite ones or NaN for what could not be scored."
         )
-    if score.shape != codes.shape:
+    if score.shape != (rows,):
         raise ValueError(
-            f"scores of shape {score.shape} and {len(codes)} groups, expected one score per row."
+            f"scores of shape {score.shape} and {rows} groups, expected one score per row."
         )
-    return score, codes, names.tolist()
+    return score
 
 
 def two_groups(
@@ -245,18 +258,19 @@ def by_pair(
     """
     if len(pair_ids) != len(score):
         raise ValueError(f"{len(score)} scores and {len(pair_ids)} pair_ids, expected one per row.")
-    ids, first, pairs = np.unique(
-        known_ids(pair_ids, "pair_ids"), return_index=True, return_inverse=True
-    )
-    cells = pairs * len(names) + sides
-    counts = np.bincount(cells, minlength=len(ids) * len(names)).reshape(len(ids), len(names))
-    wrong = np.argwhere(counts != 1)
-    if len(wrong):
-        pair, group = wrong[0]
-        raise ValueError(
-            f"pair {ids[pair]!s} has {counts[pair, group]} rows of {names[group]!r}, expected one."
+    numbers_by_id: dict[Any, int] = {}
+    ids = known_ids(pair_ids, "pair_ids").tolist()
+    pairs = np.array([numbers_by_id.setdefault(name, len(numbers_by_id)) for name in ids], np.intp)
+    shape = (len(numbers_by_id), len(names))
+    counts = np.bincount(pairs * len(names) + sides, minlength=shape[0] * shape[1]).reshape(shape)
+    if (counts != 1).any():
+        name, pair = min(
+            (name, pair) for name, pair in numbers_by_id.items() if (counts[pair] != 1).any()
         )
-    table = np.empty((len(ids), len(names)))
+        group = int(np.flatnonzero(counts[pair] != 1)[0])
+        raise ValueError(
+            f"pair {name!s} has {counts[pair, group]} rows of {names[group]!r}, expected one."
+        )
+    table = np.empty(shape)
     table[pairs, sides] = score
-    order = np.argsort(first)
-    return table[order], first[order]
+    return table, np.unique(pairs, return_index=True)[1]

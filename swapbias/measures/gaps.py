@@ -99,9 +99,26 @@ def group_gap(
         raise ValueError(f"test {test!r}, expected 'welch' or 't'.")
     score, sides, names = two_groups(scores, groups, reference_group)
     rows = GroupScores.of(score, sides, names, cluster_ids)
-    estimate = rows.contrast(_OTHER_MINUS_REFERENCE)
     if test == "welch" or rows.factors:
-        return estimate
+        return rows.contrast(_OTHER_MINUS_REFERENCE)
+    return _pooled_gap(rows)
+
+
+def gap_of_samples(first: Floats, second: Floats) -> Estimate:
+    """Return the mean of a sample minus that of another, by the t test of independent samples of equal variance.
+
+    Args:
+        first: shape (units,), NaN where a unit could not be scored.
+        second: shape (other units,), the sample that is subtracted.
+    """
+    sides = np.repeat([0, 1], [len(first), len(second)])
+    values = np.concatenate([first, second])
+    return _pooled_gap(GroupScores.of(values, sides, ("first", "second"), None))
+
+
+def _pooled_gap(rows: GroupScores) -> Estimate:
+    """Return the gap of two groups by the t test that takes their variances as equal."""
+    estimate = rows.contrast(_OTHER_MINUS_REFERENCE)
     samples = [rows.values[rows.sides == side] for side in (0, 1)]
     spread = pooled_spread(samples)
     counts = [len(sample) for sample in samples]

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from swapbias.measures.contrast import clustered_name, linear_contrast
 from swapbias.measures.design import level_sizes, shares_in
 from swapbias.measures.estimate import ClusterIds, Codes, Estimate, Floats, Ids, by_pair, known_ids
-from swapbias.measures.random_factors import Factors, factor_codes, rows_of
+from swapbias.measures.random_factors import Factors, factor_codes, numbered, rows_of
 from swapbias.measures.spreads import mean_of, pooled_spread, spread_of
 
 _ROUNDING = 1e-12  # weights and gaps below this share are none
@@ -188,6 +188,15 @@ class GroupScores:
         p_values: list[float] = []
         if len(self.values):
             p_values = [self.contrast(contrast, test_constant=True).p_value for contrast in weights]
+        return self.omnibus_of(weights, p_values)
+
+    def omnibus_of(self, weights: Sequence[Floats], p_values: Sequence[float]) -> Omnibus:
+        """Test whether any of several contrasts is not 0, by their p-values.
+
+        Args:
+            weights: the weights of each contrast, shape (groups,).
+            p_values: the p-values of the contrasts; NaN is no test.
+        """
         count = len(weights)
         means = self.means
         matrix = np.array(weights)
@@ -221,7 +230,7 @@ def sign_test_p(difference: Floats, factors: Factors) -> float:
     p_values = []
     for codes in factors.values() or (np.arange(len(difference)),):
         # Signs of sums are those of means.
-        sums = np.bincount(np.unique(codes, return_inverse=True)[1], weights=difference)
+        sums = np.bincount(numbered(codes), weights=difference)
         above = int((sums > 0).sum())
         unequal = int((sums != 0).sum())
         p_value = math.nan

@@ -14,6 +14,8 @@ from swapbias.measures.estimate import (
     values_of,
 )
 
+_DENSE = 8  # numbers a unit, up to which they are counted in place of sorted
+
 
 def factor_codes(cluster_ids: ClusterIds, rows: int, pair_ids: Ids | None = None) -> Factors:
     """Return the clusters of each random factor as integers from 0; one sequence of ids is one factor without a name.
@@ -54,3 +56,18 @@ def rows_of(factors: Factors, rows: Codes | NDArray[np.bool_] | slice) -> Factor
         rows: the rows to take.
     """
     return {name: codes[rows] for name, codes in factors.items()}
+
+
+def numbered(codes: Codes) -> Codes:
+    """Return codes numbered from 0 in their order, without gaps.
+
+    Args:
+        codes: shape (units,), whole numbers.
+
+    >>> numbered(np.array([4, 0, 4, 2])).tolist()
+    [2, 0, 2, 1]
+    """
+    if not len(codes) or codes.min() < 0 or codes.max() > _DENSE * len(codes):
+        return np.unique(codes, return_inverse=True)[1]
+    is_used = np.bincount(codes) > 0
+    return codes if is_used.all() else (np.cumsum(is_used) - 1)[codes]

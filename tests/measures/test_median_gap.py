@@ -111,6 +111,17 @@ def test_weights_count_as_copies():
     assert equal == pytest.approx(estimate_of(values).value, rel=1e-12)  # sums of another order
 
 
+@pytest.mark.parametrize("comparison", [MEDIAN, MEAN], ids=["median", "mean"])
+def test_equal_weights_are_none(comparison):
+    """Weights that are all the same give the interval and p-value of no weights, also of skewed pairs."""
+    values = np.random.default_rng(3).lognormal(size=24)
+    samples = np.zeros(24, dtype=np.intp)
+    plain = comparison.estimate(values, samples, (1.0,), {})
+    weighted = comparison.estimate(values, samples, (1.0,), {}, shares=np.full(24, 1 / 24))
+    for name in ("value", "ci_low", "ci_high", "p_value", "df", "skewness"):
+        assert getattr(weighted, name) == pytest.approx(getattr(plain, name), rel=1e-9)
+
+
 def test_interval_over_scarcest_factor():
     """The interval is over the random factor with the fewest levels."""
     values = (RNG.normal(size=TEMPLATES)[:, None] + RNG.normal(0, 0.1, (TEMPLATES, WORDS))).ravel()

@@ -12,7 +12,7 @@ from swapbias.measures.comparisons.paired_gap import COMPARISON as PAIRED_GAP
 from swapbias.measures.design import Design
 from swapbias.measures.estimate import Codes, Estimate, Floats
 from swapbias.measures.intervals import CONFIDENCE
-from swapbias.measures.random_factors import Factors, rows_of
+from swapbias.measures.random_factors import Factors, numbered, rows_of
 
 _SAME = 1e-10  # differences closer than this share of the largest are tied
 _CLOSE = 1e-9  # share of the range within which the middle is searched, before the averages around it are looked at
@@ -155,7 +155,7 @@ def _with_influence(values: Floats, factors: Factors, shares: Floats | None) -> 
     ranks = _SignedRanks(values, weights)
     middle = ranks.crossing(0.0)
     scores = ranks.scores(middle)
-    coded = {name: np.unique(codes, return_inverse=True)[1] for name, codes in factors.items()}
+    coded = {name: numbered(codes) for name, codes in factors.items()}
     sides = np.zeros(len(values), dtype=np.intp)
     design = Design.of_means(sides, coded or {"": np.arange(len(values))}, (1.0,), shares)
     std_error, _, _ = design.spread(scores)
