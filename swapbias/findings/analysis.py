@@ -17,6 +17,7 @@ from swapbias.findings.finding import Finding
 from swapbias.findings.gap_findings import (
     difference_of_levels_findings,
     factor_findings,
+    gap_answers,
     gap_difference_findings,
     gap_findings,
     omnibus_findings,
@@ -281,28 +282,54 @@ def experiment_findings(context: Context, rows: pd.DataFrame) -> Iterator[Findin
         yield from _contrast_findings(_in_contrast(context), both)
 
 
-def question_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
-    """Yield the findings among which are all gaps, effects and means that answer the experiment's question.
+def question_findings(
+    context: Context, rows: pd.DataFrame, *, with_papers_test: bool
+) -> Iterator[Finding]:
+    """Yield the findings among which are all gaps and effects that answer the experiment's question.
 
-    It takes less time than ``experiment_findings``, which finds more.
+    They have nothing beside their value and its inference, and take less time than ``experiment_findings``.
 
     Args:
         context: the context of the experiment and its score.
         rows: scored rows of the experiment, without placebo ones.
+        with_papers_test: also yield the gaps of two groups by the paper's own test.
     """
     compares = context.experiment.compares
     rows = _cut_rows(context, rows)
     both = _contrasted_rows(context, rows)
     if both is not None:
         contrast = _in_contrast(context)
-        gaps = contrast.gaps()
-        differences = [finding for gap in gaps for finding in _contrast_of_gap(gap, both, _ALL)]
+        differences = [
+            finding
+            for gap in contrast.gaps()
+            if gap.compared_rows(both)[compares.subset].nunique() == 2
+            for finding in gap_answers(gap, both, "gap_difference", with_papers_test=False)
+        ]
         differences += difference_of_levels_findings(contrast, both)
         if differences:
             yield from differences
             return
     for subset, part in split_rows(rows, compares.subset):
-        yield from _subset_findings(replace(context, subset=subset), part, brief=True)
+        yield from _question_of_subset(
+            replace(context, subset=subset), part, with_papers_test=with_papers_test
+        )
+
+
+def _question_of_subset(
+    context: Context, rows: pd.DataFrame, *, with_papers_test: bool
+) -> Iterator[Finding]:
+    """Yield gaps and rates of one subset and of every value of its slices; effects where these are the answer."""
+    experiment = context.experiment
+    for cut in (_ALL, *experiment.shows.slices):
+        has_gaps = cut is not _ALL or not experiment.never_pooled
+        for value, sliced in split_rows(rows, cut.column):
+            sliced_context = replace(context, slice_by=cut.name, slice_value=value)
+            if has_gaps and not answers_by_effects(experiment):
+                for gap in sliced_context.gaps():
+                    measure = experiment.compares.measure
+                    yield from gap_answers(gap, sliced, measure, with_papers_test=with_papers_test)
+            yield from rate_findings(sliced_context, sliced)
+    yield from factor_findings(context, rows)
 
 
 def _cut_rows(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
@@ -326,35 +353,23 @@ def _contrasted_rows(context: Context, rows: pd.DataFrame) -> pd.DataFrame | Non
     return rows[rows[compares.subset].isin(compares.contrast)]
 
 
-def _subset_findings(
-    context: Context, rows: pd.DataFrame, *, brief: bool = False
-) -> Iterator[Finding]:
-    """Yield the findings of one subset: of all of its rows, and of every value of every slice.
-
-    ``brief``: without tests of several groups, and without gaps where effects of crossed factors are the answer.
-    """
+def _subset_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
+    """Yield the findings of one subset: of all of its rows, and of every value of every slice."""
     experiment = context.experiment
     for cut in (_ALL, *experiment.shows.slices):
         for value, sliced in split_rows(rows, cut.column):
             sliced_context = replace(context, slice_by=cut.name, slice_value=value)
             if cut is not _ALL or not experiment.never_pooled:
-                yield from _group_findings(sliced_context, sliced, brief=brief)
+                for gap in sliced_context.gaps():
+                    yield from gap_findings(gap, sliced)
+                    yield from tail_findings(gap, sliced)
+                yield from omnibus_findings(sliced_context, sliced, ALL)
+                yield from level_findings(sliced_context, sliced)
             yield from rate_findings(sliced_context, sliced)
     yield from factor_findings(context, rows)
     yield from count_findings(context, rows)
     yield from correlation_findings(context, rows)
     yield from slope_findings(context, rows)
-
-
-def _group_findings(context: Context, rows: pd.DataFrame, *, brief: bool) -> Iterator[Finding]:
-    """Yield gaps between groups, their test together, and means of groups; ``brief`` as in ``_subset_findings``."""
-    if not (brief and answers_by_effects(context.experiment)):
-        for gap in context.gaps():
-            yield from gap_findings(gap, rows)
-            yield from tail_findings(gap, rows)
-    if not brief:
-        yield from omnibus_findings(context, rows, ALL)
-    yield from level_findings(context, rows)
 
 
 def _contrast_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:

@@ -259,11 +259,29 @@ def pair_gaps(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
         ValueError: rows are no pairs.
     """
     compared = context.compared_rows(rows)
-    scores, groups, pairs = _columns_of_units(context, compared)
-    _refuse_without_pairs(context, compared, groups, pairs)
-    units = pair_units.units_of_pairs(scores, groups, pairs, context.sides)
+    units = _units_of_pairs(context, compared)
     first_rows = compared.iloc[units.rows]
     return first_rows.assign(gap=units.values, **_scores_by_group(context, units))
+
+
+def gaps_of_pairs(context: Context, rows: pd.DataFrame) -> Floats:
+    """Return the gap of each pair, NaN where a score of it is: the column ``gap`` of ``pair_gaps``.
+
+    Args:
+        context: the context of the gap.
+        rows: scored rows of pairs.
+
+    Raises:
+        ValueError: rows are no pairs.
+    """
+    return _units_of_pairs(context, context.compared_rows(rows)).values
+
+
+def _units_of_pairs(context: Context, rows: pd.DataFrame) -> pair_units.ComparedUnits:
+    """Return the units of rows of the compared groups; a ValueError where these are no pairs."""
+    scores, groups, pairs = _columns_of_units(context, rows)
+    _refuse_without_pairs(context, rows, groups, pairs)
+    return pair_units.units_of_pairs(scores, groups, pairs, context.sides)
 
 
 def _columns_of_units(

@@ -9,7 +9,14 @@ import numpy as np
 import pandas as pd
 
 from swapbias import measures
-from swapbias.findings.compared_units import Units, gap_units, group_levels, pair_gaps, pair_ids
+from swapbias.findings.compared_units import (
+    Units,
+    gap_units,
+    gaps_of_pairs,
+    group_levels,
+    pair_gaps,
+    pair_ids,
+)
 from swapbias.findings.context import Context
 from swapbias.findings.finding import Finding, as_unmeasured
 from swapbias.findings.repeats import is_binary
@@ -54,6 +61,28 @@ def gap_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         )
 
 
+def gap_answers(
+    context: Context, rows: pd.DataFrame, measure: str, *, with_papers_test: bool
+) -> Iterator[Finding]:
+    """Yield a gap, or a difference of gaps, by the inference of the design, without what is told beside it.
+
+    Args:
+        context: the context of the gap.
+        rows: scored rows of the experiment; those of other groups are left out.
+        measure: what the findings are called.
+        with_papers_test: also yield the gap by the paper's own test.
+    """
+    compared = context.compared_rows(rows)
+    units = gap_units(context, compared)
+    if units is None:
+        return
+    fields = {**units.fields, **context.gap_fields}
+    yield _blank_if_unmeasured(context.finding(units.estimate(), measure, **fields), units)
+    if with_papers_test:
+        estimate = _gap_by_papers_test(context, compared)
+        yield context.finding(estimate, measure, view=context.plain_view, **context.gap_fields)
+
+
 def _blank_if_unmeasured(finding: Finding, units: Units) -> Finding:
     """Return the finding; without its value where its comparison says nothing about such units."""
     reason = units.why_unmeasured
@@ -73,9 +102,9 @@ def _gap_by_papers_test(context: Context, rows: pd.DataFrame) -> Estimate:
     experiment = context.experiment
     comparison = context.comparison
     if OTHER in rows and comparison.is_paired:
-        gaps = pair_gaps(replace(context, score="score"), rows)["gap"]
-        gaps_of_other = pair_gaps(replace(context, score=OTHER), rows)["gap"]
-        return comparison.difference_by_papers_test(gaps.to_numpy(), gaps_of_other.to_numpy())
+        gaps = gaps_of_pairs(replace(context, score="score"), rows)
+        gaps_of_other = gaps_of_pairs(replace(context, score=OTHER), rows)
+        return comparison.difference_by_papers_test(gaps, gaps_of_other)
     return comparison.gap_by_papers_test(
         rows[context.score].to_numpy(),
         rows["group"].to_numpy(),

@@ -16,6 +16,7 @@ from swapbias.findings.families import corrected_for_rows
 from swapbias.findings.finding import Finding, as_unmeasured
 from swapbias.findings.marking import unread_swap_reason, with_primary
 from swapbias.findings.scored_rows import (
+    ANSWERS,
     CHANGE,
     condition_means,
     is_constant,
@@ -85,15 +86,14 @@ def _compare_models(
         for model, rows in rows_by_model.items()
         if is_constant(experiment, rows) or unread_swap_reason(rows)
     }
+    brief = len(others) > MOST_DETAILED
+    compared = _for_differences(experiment, brief=brief)
+    rows_of_first = _without_placebo(rows_by_model[first]) if others else pd.DataFrame()
     findings: list[Finding] = []
     for model in others:
-        context = Context(study.name, f"{model} - {first}", experiment, CHANGE)
-        differences = _difference_findings(
-            context,
-            rows_by_model[model],
-            rows_by_model[first],
-            brief=len(others) > MOST_DETAILED,
-        )
+        both = rows_of_two(_without_placebo(rows_by_model[model]), rows_of_first)
+        context = Context(study.name, f"{model} - {first}", compared, CHANGE)
+        differences = _difference_findings(context, experiment, both, brief=brief)
         if model in constant or first in constant:
             differences = [as_unmeasured(finding) for finding in differences]
         findings += differences
@@ -144,16 +144,17 @@ def _comparable_models(
 
 
 def _difference_findings(
-    context: Context, rows: pd.DataFrame, rows_of_reference: pd.DataFrame, *, brief: bool
+    context: Context, experiment: Experiment, both: pd.DataFrame, *, brief: bool
 ) -> list[Finding]:
     """Return the findings of the differences of two models' scores of each prompt; ``brief``: the primary ones."""
-    experiment = context.experiment
-    both = rows_of_two(_without_placebo(rows), _without_placebo(rows_of_reference))
     if not len(both):
         return []
-    compared = replace(context, experiment=_for_differences(experiment, brief=brief))
-    find = question_findings if brief else experiment_findings
-    findings = [replace(finding, score="score") for finding in find(compared, both)]
+    if brief:
+        with_papers_test = _has_effect_size(experiment)
+        all_findings = question_findings(context, both, with_papers_test=with_papers_test)
+    else:
+        all_findings = experiment_findings(context, both)
+    findings = [replace(finding, score="score") for finding in all_findings]
     differences = []
     effect_sizes = _effect_sizes(experiment, findings)
     for finding in with_primary(findings, [experiment]):
@@ -180,15 +181,21 @@ def _effect_sizes(
     A unit is a pair: a prompt with one condition. d is the mean of a model's gaps less that of the reference's, over
     the pooled SD (ddof=1) of both models' gaps. The paper's test of two models gives it.
     """
-    comparison = experiment.comparison
-    is_mean = comparison is not None and comparison.is_mean
-    if not experiment.is_paired or not is_mean or experiment.design.aggregate:
+    if not _has_effect_size(experiment):
         return {}
     return {
         finding.key(): finding.estimate.effect_size
         for finding in findings
         if finding.view and finding.measure == experiment.compares.measure
     }
+
+
+def _has_effect_size(experiment: Experiment) -> bool:
+    """Tell whether the difference of two models has Cohen's d: of mean gaps of pairs, as papers test them."""
+    comparison = experiment.comparison
+    if comparison is None or not comparison.is_paired or not comparison.is_mean:
+        return False
+    return not experiment.design.aggregate and ANSWERS not in experiment.shows.rates
 
 
 def _for_differences(experiment: Experiment, *, brief: bool) -> Experiment:

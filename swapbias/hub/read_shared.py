@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from os import PathLike, fspath
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -135,10 +136,10 @@ def _read_run(hub: Hub, state: State, name: str) -> Results:
     def items_path(study: str) -> str:
         return f"runs/{name}/items/{study}.parquet"
 
-    def read_items(study: str) -> pd.DataFrame:
+    def read_items(study: str, **options: Any) -> pd.DataFrame:
         hub.fetch(state, [items_path(study)])
         try:
-            return Run(cached).items(study)
+            return Run(cached).items(study, **options)
         except ValueError as error:
             raise ValueError(
                 f"{folder}: its scored prompts cannot be read. Its owner can audit again."

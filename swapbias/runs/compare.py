@@ -4,7 +4,6 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -16,7 +15,6 @@ from swapbias.errors import UsageError
 from swapbias.findings import (
     Finding,
     Gate,
-    compared_units,
     comparisons,
     experiment_of,
     findings_table,
@@ -24,25 +22,22 @@ from swapbias.findings import (
     terms,
 )
 from swapbias.measures import MEASURES, Unit
-from swapbias.privacy import is_credentialed, public_model, writing
+from swapbias.privacy import public_model, writing
 from swapbias.report import (
     ComparedModel,
     ComparisonPage,
     Quantity,
-    compared_models,
     render_comparison,
     safe_line,
 )
 from swapbias.runs.compared_prompts import Prompts, check_prompts, describe_prompts, prompts_of
+from swapbias.runs.compared_rows import Columns, holds_credentialed, scored_rows
 from swapbias.runs.results import Results, read_run
 from swapbias.runs.run import REPORT, Run
-from swapbias.studies import load_study
 
 _TABLE = (
     "study", "experiment", "subset", "measure", "contrast", "unit", "unit_low", "unit_high",
 )  # fmt: skip
-Columns = Sequence[tuple[ComparedModel, Results, str]]
-"""A model, its run, and its name there."""
 
 
 def compare_runs(runs: Sequence[Results]) -> ComparisonPage:
@@ -64,7 +59,7 @@ def compare_runs(runs: Sequence[Results]) -> ComparisonPage:
     columns = _columns(runs)
     page = _side_by_side(columns)
     reference = _reference_name(runs, columns)
-    scored, left_out = _scored_rows(runs, columns)
+    scored, left_out = scored_rows(runs, columns)
     differences = findings.compare(scored, reference=reference, units_read=_units_read(page.models))
     if not differences and not any(len(row.known) > 1 for row in page.quantities):
         raise UsageError("The runs have no experiment in common. Audit them with the same --study.")
@@ -151,7 +146,7 @@ def write_comparison(folder: Path, comparison: ComparisonPage) -> None:
         folder: the folder of the comparison.
         comparison: the comparison of runs.
     """
-    credentialed = any(map(_holds_credentialed, comparison.models))
+    credentialed = any(map(holds_credentialed, comparison.models))
     models = [replace(model, report=_report_beside(model, folder)) for model in comparison.models]
     with writing(folder, credentialed=credentialed):
         run = Run(folder)
@@ -160,12 +155,6 @@ def write_comparison(folder: Path, comparison: ComparisonPage) -> None:
         if comparison.differences:
             run.write_csv("comparison.csv", findings_table(comparison.differences))
         run.write(REPORT, render_comparison(replace(comparison, models=models)).encode())
-
-
-def _holds_credentialed(model: ComparedModel) -> bool:
-    """Return whether a model's run holds credentialed notes, by its manifest or its folder."""
-    in_folder = model.folder is not None and is_credentialed(model.folder)
-    return bool(model.manifest.get("credentialed")) or in_folder
 
 
 def _report_beside(model: ComparedModel, folder: Path) -> str:
@@ -343,65 +332,3 @@ def _distinct(names: list[str], *endings: Sequence[str]) -> list[str]:
         before[name] += 1
         numbered.append(f"{name} [{before[name]}]" if counts[name] > 1 else name)
     return numbered
-
-
-def _scored_rows(
-    runs: Sequence[Results], columns: Columns
-) -> tuple[dict[str, dict[str, pd.DataFrame]], list[str]]:
-    """Return scored rows by study and name in the order of the runs, most without texts; and what is left out."""
-    scored: dict[str, dict[str, pd.DataFrame]] = {}
-    left_out = []
-    for run in {run.key: run for run in runs}.values():
-        try:
-            items = dict(run.items)
-        except ValueError as error:
-            left_out.append(f"Left out of the differences: {error}")
-            continue
-        of_run = [column for column in columns if column[1].key == run.key]
-        for (model, _, model_id), (study, frame) in product(of_run, items.items()):
-            rows = _rows_of_model(frame, model_id)
-            if not len(rows):
-                continue
-            fault = _describe_fault(study, rows) if run.commit else ""
-            if fault:
-                left_out.append(
-                    f"Left out of the differences: {model.title}: its scored prompts of {safe_line(study)} are not "
-                    f"what an audit writes ({fault})."
-                )
-                continue
-            rows = _compared_columns(rows, model, columns).assign(model_id=model.name)
-            scored.setdefault(study, {})[model.name] = rows
-    return scored, left_out
-
-
-def _compared_columns(rows: pd.DataFrame, model: ComparedModel, columns: Columns) -> pd.DataFrame:
-    """Return the rows of a model without the columns that a comparison does not hold in memory."""
-    heavy = ["top_tokens"] if _keeps_texts(model, columns) else ["text", "top_tokens"]
-    return rows.drop(columns=heavy, errors="ignore")
-
-
-def _keeps_texts(model: ComparedModel, columns: Columns) -> bool:
-    """Return whether texts of a model's rows may be shown, and are few enough to be held in memory."""
-    return len(columns) <= compared_models.MOST_DRAWN and not _holds_credentialed(model)
-
-
-def _rows_of_model(frame: pd.DataFrame, model_id: str) -> pd.DataFrame:
-    """Return the rows of a model; the frame itself where all are."""
-    is_of_model = frame["model_id"] == model_id
-    return frame if is_of_model.all() else frame[is_of_model]
-
-
-def _describe_fault(study: str, rows: pd.DataFrame) -> str:
-    """Return why nothing that is compared can be made of the rows; blank where it can."""
-    try:
-        for experiment in load_study(study).experiments:
-            part = rows[rows["experiment"] == experiment.name]
-            contexts = [
-                findings.Context(study, "", contrast, "score") for contrast in experiment.gaps
-            ]
-            units = [compared_units.gap_units(context, part) for context in contexts if len(part)]
-            if units and units.count(None) == len(units) and experiment.is_paired:
-                return "a group is missing"
-    except (KeyError, TypeError, ValueError) as error:
-        return type(error).__name__
-    return ""

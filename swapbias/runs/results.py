@@ -3,6 +3,7 @@
 from collections import UserDict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,12 +79,20 @@ class Results:
 class LazyItems(UserDict[str, Any]):
     """Scored rows by study, each read when it is looked up, and not stored."""
 
-    def __init__(self, names: Iterable[str], read: Callable[[str], pd.DataFrame]) -> None:
+    def __init__(self, names: Iterable[str], read: Callable[..., pd.DataFrame]) -> None:
         super().__init__(dict.fromkeys(names))
         self._read = read
 
     def __getitem__(self, study: str) -> pd.DataFrame:
         return self._read(study)
+
+    def reading(self, **options: Any) -> "LazyItems":
+        """Return the same rows, read in another way.
+
+        Args:
+            options: of ``Run.items``.
+        """
+        return LazyItems(self, partial(self._read, **options))
 
 
 def write_results(run: Run, results: Results, *, draw: bool = True, command: str = "") -> None:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from datasets import Dataset
 
+    from swapbias.runs.shared_columns import SharedColumns
+
 MANIFEST = "manifest.json"
 """File of settings, versions and fingerprints."""
 SHA256 = "sha256"
@@ -221,23 +223,30 @@ class Run:
         target.parent.mkdir(parents=True, exist_ok=True)
         files.write_whole(target, content)
 
-    def items(self, study: str) -> "pd.DataFrame":
+    def items(
+        self, study: str, *, without: Collection[str] = (), shared: "SharedColumns | None" = None
+    ) -> "pd.DataFrame":
         """Return the scored rows of a study.
 
         Args:
             study: its name.
+            without: columns that are not read.
+            shared: holds the columns that further runs have alike; None: each run holds its own.
 
         Raises:
             ValueError: they are not what an audit wrote.
         """
         path = self.checked(f"{ITEMS}/{study}.parquet")
         try:
-            rows = take_frame(pq.read_table(path))
+            with pq.ParquetFile(path) as file:
+                names = file.schema_arrow.names
+                table = file.read([name for name in names if name not in without])
+            rows = take_frame(table) if shared is None else shared.frame(table, study)
         except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
             raise ValueError(
                 f"{path} is no Parquet file of texts and numbers. Its owner can audit again."
             ) from error
-        if not set(rows) >= _COLUMNS:
+        if not set(names) >= _COLUMNS:
             raise ValueError(f"{path} lacks columns of scored rows. Audit again.")
         return rows
 

@@ -241,6 +241,8 @@ def test_effect_size_of_unpaired_groups():
     ("study", "config"),
     [
         ("gendered_stigma", "rq1"),
+        ("occupation_sentiment", "sentences"),
+        ("social_distance", "sentiment"),
         ("spanish_occupations", "sentences_es"),
     ],
 )
@@ -257,13 +259,18 @@ def test_brief_differences(study, config):
     }
     few = compare({study: {name: models[name] for name in "ab"}}, reference="a")
     many = compare({study: models}, reference="a")
-    expected = {(finding.subset, finding.measure): finding.estimate for finding in primary_in(few)}
+    expected = {(finding.subset, finding.measure): finding for finding in primary_in(few)}
     found = {
-        (finding.subset, finding.measure): finding.estimate
+        (finding.subset, finding.measure): finding
         for finding in many
         if finding.contrast == "b - a"
     }
     assert found.keys() == expected.keys()
-    for key, estimate in found.items():
-        assert estimate.value == expected[key].value
-        assert estimate.effect_size == pytest.approx(expected[key].effect_size, nan_ok=True)
+    for key, finding in found.items():
+        for name in ("value", "effect_size", "std_error", "df", "skewness", "p_value", "n", "test"):
+            wanted = getattr(expected[key].estimate, name)
+            if isinstance(wanted, float):
+                wanted = pytest.approx(wanted, nan_ok=True)
+            assert getattr(finding.estimate, name) == wanted
+        for name in ("cluster_vars", "fixed", "unit", "margin", "view"):
+            assert getattr(finding, name) == getattr(expected[key], name)

@@ -20,13 +20,8 @@ from swapbias.findings.terms import AS_PUBLISHED
 from swapbias.measures import Estimate
 from swapbias.report import safe_line
 from swapbias.runs import Results, read_run
-from swapbias.runs.compare import (
-    _columns,
-    _scored_rows,
-    _side_by_side,
-    compare_runs,
-    comparison_table,
-)
+from swapbias.runs.compare import _columns, _side_by_side, compare_runs, comparison_table
+from swapbias.runs.compared_rows import scored_rows
 from tests.hub.shared_runs import GAP, MANIFEST, RQ1, UNDEFINED, on_disk
 
 COMMIT = "c0ffee" * 6 + "0000"
@@ -222,7 +217,7 @@ def test_csv_without_formulas():
 
 
 def differences(runs):
-    rows, left_out = _scored_rows(runs, _columns(runs))
+    rows, left_out = scored_rows(runs, _columns(runs))
     return [
         row for row in compare(rows) if row.slice_by == "all" and row.subset == "mental_health"
     ], left_out
