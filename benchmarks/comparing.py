@@ -3,6 +3,7 @@
 ``python -m benchmarks comparing``; a step alone is ``python -m benchmarks.comparing FOLDER COUNT OUT``.
 """
 
+import gc
 import json
 import random
 import statistics
@@ -183,8 +184,10 @@ def opening(path: Path) -> float | None:
 
 
 def _main() -> None:
+    from swapbias.cli import COLLECT_AFTER
     from swapbias.runs import compare_runs, read_run, write_comparison
 
+    gc.set_threshold(COLLECT_AFTER)  # as the command does
     folder = Path(sys.argv[1])
     size = int(sys.argv[2])
     out = Path(sys.argv[3])

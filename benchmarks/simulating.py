@@ -11,7 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swapbias.findings import Finding, disaggregate, primary_findings, with_verdicts
-from swapbias.findings.compared_units import Units, gap_units, primary_rows
+from swapbias.findings.compared_units import Units, primary_rows
+from swapbias.findings.unit_rows import gap_units
 from swapbias.measures import MEASURES, Estimate, group_gap, intervals
 from swapbias.measures.contrast import linear_contrast
 from swapbias.studies import PLACEBO, PLACEBO_COLUMNS, Experiment, Study, config_rows, load_study

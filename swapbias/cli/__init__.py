@@ -45,7 +45,8 @@ from swapbias.errors import (
 from swapbias.models import SettingsError
 from swapbias.public_calls import on_command_line
 
-_COLLECT_AFTER = 100_000  # torch and transformers bring a million objects that stay: not to look at them each time
+COLLECT_AFTER = 100_000
+"""Objects after which garbage is collected: torch, transformers and findings bring a million that stay."""
 
 app = typer.Typer(
     cls=CommandList,
@@ -79,7 +80,7 @@ app.add_typer(study, name="study")
 
 def main() -> NoReturn:
     """Run the command; trouble becomes one sentence and an exit code (``errors.exit_code``)."""
-    gc.set_threshold(_COLLECT_AFTER)
+    gc.set_threshold(COLLECT_AFTER)
     end_by_signals()
     forget_notes()
     _show_tracebacks("--debug" in sys.argv)

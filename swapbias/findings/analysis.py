@@ -15,9 +15,9 @@ from swapbias.findings.decision import share_of_margin, with_verdicts
 from swapbias.findings.families import corrected_for_questions, corrected_for_rows
 from swapbias.findings.finding import Finding
 from swapbias.findings.gap_findings import (
+    FactorRows,
     difference_of_levels_findings,
     factor_findings,
-    gap_answers,
     gap_difference_findings,
     gap_findings,
     omnibus_findings,
@@ -26,7 +26,6 @@ from swapbias.findings.geometric_means import GEOMETRIC, geometric_findings
 from swapbias.findings.judge_findings import by_judge, judge_findings, judges_of_rows
 from swapbias.findings.marking import (
     add_repeats,
-    answers_by_effects,
     mark_disagreeing,
     mark_unmeasured,
     mark_without_control,
@@ -41,6 +40,7 @@ from swapbias.findings.mean_findings import (
     slope_findings,
 )
 from swapbias.findings.predictions import RATES
+from swapbias.findings.question_findings import contrasted_rows, in_contrast
 from swapbias.findings.scored_rows import UNANSWERED_SCORES, one_per_prompt, split_rows
 from swapbias.findings.sensitivity import with_sensitivity
 from swapbias.findings.tail_findings import tail_findings
@@ -277,59 +277,9 @@ def experiment_findings(context: Context, rows: pd.DataFrame) -> Iterator[Findin
     rows = _cut_rows(context, rows)
     for subset, part in split_rows(rows, context.experiment.compares.subset):
         yield from _subset_findings(replace(context, subset=subset), part)
-    both = _contrasted_rows(context, rows)
+    both = contrasted_rows(context, rows)
     if both is not None:
-        yield from _contrast_findings(_in_contrast(context), both)
-
-
-def question_findings(
-    context: Context, rows: pd.DataFrame, *, with_papers_test: bool
-) -> Iterator[Finding]:
-    """Yield the findings among which are all gaps and effects that answer the experiment's question.
-
-    They have nothing beside their value and its inference, and take less time than ``experiment_findings``.
-
-    Args:
-        context: the context of the experiment and its score.
-        rows: scored rows of the experiment, without placebo ones.
-        with_papers_test: also yield the gaps of two groups by the paper's own test.
-    """
-    compares = context.experiment.compares
-    rows = _cut_rows(context, rows)
-    both = _contrasted_rows(context, rows)
-    if both is not None:
-        contrast = _in_contrast(context)
-        differences = [
-            finding
-            for gap in contrast.gaps()
-            if gap.compared_rows(both)[compares.subset].nunique() == 2
-            for finding in gap_answers(gap, both, "gap_difference", with_papers_test=False)
-        ]
-        differences += difference_of_levels_findings(contrast, both)
-        if differences:
-            yield from differences
-            return
-    for subset, part in split_rows(rows, compares.subset):
-        yield from _question_of_subset(
-            replace(context, subset=subset), part, with_papers_test=with_papers_test
-        )
-
-
-def _question_of_subset(
-    context: Context, rows: pd.DataFrame, *, with_papers_test: bool
-) -> Iterator[Finding]:
-    """Yield gaps and rates of one subset and of every value of its slices; effects where these are the answer."""
-    experiment = context.experiment
-    for cut in (_ALL, *experiment.shows.slices):
-        has_gaps = cut is not _ALL or not experiment.never_pooled
-        for value, sliced in split_rows(rows, cut.column):
-            sliced_context = replace(context, slice_by=cut.name, slice_value=value)
-            if has_gaps and not answers_by_effects(experiment):
-                for gap in sliced_context.gaps():
-                    measure = experiment.compares.measure
-                    yield from gap_answers(gap, sliced, measure, with_papers_test=with_papers_test)
-            yield from rate_findings(sliced_context, sliced)
-    yield from factor_findings(context, rows)
+        yield from _contrast_findings(in_contrast(context), both)
 
 
 def _cut_rows(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
@@ -338,19 +288,6 @@ def _cut_rows(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
         rows = rows.drop(columns=[column for column in _TEXT_COLUMNS if column in rows])
     # Slices are cut out of few blocks of columns, not of each column: most of the time would go there.
     return rows.copy()
-
-
-def _in_contrast(context: Context) -> Context:
-    """Return the context of the difference of two subsets."""
-    return replace(context, subset=" - ".join(context.experiment.compares.contrast or ()))
-
-
-def _contrasted_rows(context: Context, rows: pd.DataFrame) -> pd.DataFrame | None:
-    """Return the rows of the two subsets that the experiment sets against each other; None without rows of each."""
-    compares = context.experiment.compares
-    if not compares.contrast or not set(compares.contrast) <= set(rows[compares.subset]):
-        return None
-    return rows[rows[compares.subset].isin(compares.contrast)]
 
 
 def _subset_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
@@ -366,7 +303,9 @@ def _subset_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
                 yield from omnibus_findings(sliced_context, sliced, ALL)
                 yield from level_findings(sliced_context, sliced)
             yield from rate_findings(sliced_context, sliced)
-    yield from factor_findings(context, rows)
+    factor_rows = FactorRows.of(context, rows)
+    if factor_rows is not None:
+        yield from factor_findings(context, factor_rows)
     yield from count_findings(context, rows)
     yield from correlation_findings(context, rows)
     yield from slope_findings(context, rows)

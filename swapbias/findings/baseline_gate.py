@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from swapbias.errors import UsageError, listed
-from swapbias.findings.compared_units import gap_units, primary_rows
+from swapbias.findings.compared_units import primary_rows
 from swapbias.findings.context import Context
 from swapbias.findings.decision import levels_of, nothing_moves, shows_no_spread, with_interval
 from swapbias.findings.finding import Finding
@@ -28,6 +28,7 @@ from swapbias.findings.terms import (
     TOO_FEW,
     UNMEASURED,
 )
+from swapbias.findings.unit_rows import gap_units
 from swapbias.measures import Estimate, intervals
 from swapbias.studies import PLACEBO, load_study
 

@@ -12,20 +12,20 @@ from numpy.typing import NDArray
 from swapbias.errors import listed
 from swapbias.findings.context import Context
 from swapbias.findings.finding import Finding
-from swapbias.findings.scored_rows import by_sentence, over_prompts, row_shares
+from swapbias.findings.scored_rows import over_prompts, row_shares
 from swapbias.findings.terms import EFFECTS, LEVEL
 from swapbias.measures import (
     Estimate,
     Floats,
     crossed_factors,
     design,
-    pair_units,
     random_factors,
     spreads,
 )
 from swapbias.studies import PLACEBO, Experiment, Study
 
-_SCORE_OF = "score of "  # columns of pairs: the score of each group
+SCORE_OF = "score of "
+"""Before the name of a group: the column of pairs that holds its score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +109,9 @@ class Units:
         """Return the scores of each compared group, and which units have one: of pairs all."""
         values, sides = self.columns
         all_units = np.ones(len(values), dtype=bool)
-        if f"{_SCORE_OF}{self.context.experiment.compares.reference}" not in self.rows:
+        if f"{SCORE_OF}{self.context.experiment.compares.reference}" not in self.rows:
             return [(values[sides == side], sides == side) for side in range(len(self.weights))]
-        columns = [f"{_SCORE_OF}{group}" for group in self.context.sides]
+        columns = [f"{SCORE_OF}{group}" for group in self.context.sides]
         return [(self.rows[column].to_numpy(np.float64), all_units) for column in columns]
 
     def mean_of(self, group: str) -> float:
@@ -120,7 +120,7 @@ class Units:
         Args:
             group: one of the two that are compared.
         """
-        column = f"{_SCORE_OF}{group}"
+        column = f"{SCORE_OF}{group}"
         if column not in self.rows:
             return math.nan
         scores = self.rows[column].to_numpy(np.float64)
@@ -182,7 +182,7 @@ class Units:
         if len(self.weights) > 1:
             samples = [values[sides == side] for side in range(len(self.weights))]
             return replace(estimate, effect_size=_standardise(estimate.value, samples))
-        groups = [self.rows[f"{_SCORE_OF}{group}"].to_numpy() for group in self.context.sides]
+        groups = [self.rows[f"{SCORE_OF}{group}"].to_numpy() for group in self.context.sides]
         return replace(
             estimate,
             effect_size=_standardise(estimate.value, groups),
@@ -246,118 +246,6 @@ def _standardise(value: float, samples: Sequence[Floats]) -> float:
     """Return a value over the pooled spread of samples; NaN without one."""
     spread = spreads.pooled_spread(samples)
     return value / spread if spread > 0 else math.nan
-
-
-def pair_gaps(context: Context, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return a row a pair: its first row, its ``gap`` (NaN where a score of it is) and each group's score.
-
-    Args:
-        context: the context of the gap.
-        rows: scored rows of pairs.
-
-    Raises:
-        ValueError: rows are no pairs.
-    """
-    compared = context.compared_rows(rows)
-    units = _units_of_pairs(context, compared)
-    first_rows = compared.iloc[units.rows]
-    return first_rows.assign(gap=units.values, **_scores_by_group(context, units))
-
-
-def gaps_of_pairs(context: Context, rows: pd.DataFrame) -> Floats:
-    """Return the gap of each pair, NaN where a score of it is: the column ``gap`` of ``pair_gaps``.
-
-    Args:
-        context: the context of the gap.
-        rows: scored rows of pairs.
-
-    Raises:
-        ValueError: rows are no pairs.
-    """
-    return _units_of_pairs(context, context.compared_rows(rows)).values
-
-
-def _units_of_pairs(context: Context, rows: pd.DataFrame) -> pair_units.ComparedUnits:
-    """Return the units of rows of the compared groups; a ValueError where these are no pairs."""
-    scores, groups, pairs = _columns_of_units(context, rows)
-    _refuse_without_pairs(context, rows, groups, pairs)
-    return pair_units.units_of_pairs(scores, groups, pairs, context.sides)
-
-
-def _columns_of_units(
-    context: Context, rows: pd.DataFrame
-) -> tuple[Floats, NDArray[np.intp], NDArray[np.intp]]:
-    """Return the scores of rows of the compared groups, the index of each row's group, and the number of its pair."""
-    indexes = {group: index for index, group in enumerate(context.sides)}
-    codes, names = pd.factorize(rows["group"].to_numpy())
-    groups = np.array([indexes[name] for name in names], dtype=np.intp)[codes]
-    return rows[context.score].to_numpy(np.float64), groups, pd.factorize(pair_ids(rows))[0]
-
-
-def pair_ids(rows: pd.DataFrame) -> NDArray[Any]:
-    """Return the pair of each row; rows without the column, as means over prompts, are of no pair.
-
-    Args:
-        rows: scored rows.
-    """
-    return rows["pair_id"].to_numpy() if "pair_id" in rows else np.arange(len(rows))
-
-
-def _scores_by_group(context: Context, units: pair_units.ComparedUnits) -> dict[str, Floats]:
-    """Return the columns that hold the score of each group of a pair; none of units that are no pairs."""
-    if units.scores is None:
-        return {}
-    return {
-        f"{_SCORE_OF}{group}": units.scores[:, index] for index, group in enumerate(context.sides)
-    }
-
-
-def gap_units(context: Context, rows: pd.DataFrame) -> Units | None:
-    """Return the units of the gap, or of the difference of two gaps, over rows; None where it has no two groups.
-
-    Args:
-        context: the context of the gap.
-        rows: scored rows.
-
-    Raises:
-        ValueError: rows are no pairs, where the comparison is one of pairs.
-    """
-    experiment = context.experiment
-    comparison = experiment.comparison
-    if comparison is None:
-        return None
-    compared = context.compared_rows(rows)
-    if compared["group"].nunique() != len(context.sides):
-        return None
-    compared = by_sentence(experiment, compared, context.score)
-    scores, groups, pairs = _columns_of_units(context, compared)
-    if comparison.is_paired:
-        _refuse_without_pairs(context, compared, groups, pairs)
-    units = comparison.units(scores, groups, pairs, context.sides)
-    unit_rows = compared.iloc[units.rows].assign(
-        value=units.values, sample=units.samples, **_scores_by_group(context, units)
-    )
-    weights = units.weights
-    contrast = experiment.compares.contrast
-    subset = experiment.compares.subset
-    if comparison.is_paired and contrast and set(contrast) <= set(unit_rows[subset].unique()):
-        weights = (1.0, -1.0)
-        unit_rows = unit_rows[unit_rows[subset].isin(contrast)]
-        unit_rows = unit_rows.assign(sample=(unit_rows[subset] == contrast[1]).astype(int))
-    return Units.of(unit_rows, context, weights)
-
-
-def _refuse_without_pairs(
-    context: Context, rows: pd.DataFrame, groups: NDArray[np.intp], pairs: NDArray[np.intp]
-) -> None:
-    """Refuse rows that are no pairs, one of each group, by the indexes of their groups and pairs."""
-    count = len(context.sides)
-    has_all_groups = len(np.unique(groups)) == count
-    is_repeated = np.bincount(pairs * count + groups).max(initial=0) > 1
-    if "pair_id" not in rows or not has_all_groups or is_repeated:
-        raise ValueError(
-            f"rows of {context.experiment.name} are no pairs: expected one of each group in each pair."
-        )
 
 
 def group_levels(experiment: Experiment, rows: pd.DataFrame) -> pd.DataFrame:

@@ -155,6 +155,8 @@ class Finding(record.Record):
     def scale(self) -> Unit:
         """Return the unit with its range."""
         unit = units.named_unit(self.unit, self.unit_low, self.unit_high)
+        if unit.taken_from == self.own_unit:
+            return unit
         return replace(unit, taken_from=self.own_unit)
 
     @property

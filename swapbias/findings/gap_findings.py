@@ -1,28 +1,22 @@
 """Findings on gaps: between two groups, between subsets, over all groups at once, of crossed factors."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from swapbias import measures
-from swapbias.findings.compared_units import (
-    Units,
-    gap_units,
-    gaps_of_pairs,
-    group_levels,
-    pair_gaps,
-    pair_ids,
-)
+from swapbias.findings.compared_units import Units, group_levels
 from swapbias.findings.context import Context
 from swapbias.findings.finding import Finding, as_unmeasured
 from swapbias.findings.repeats import is_binary
 from swapbias.findings.scored_rows import ANSWERS, OTHER, condition_means
 from swapbias.findings.terms import ALL, ALL_GAPS, EFFECTS, RARE, SPREAD
-from swapbias.measures import Estimate, Unit, crossed_factors
+from swapbias.findings.unit_rows import ComparedRows, gap_units, pair_gaps, pair_ids
+from swapbias.measures import Estimate, Unit, crossed_factors, random_factors
 
 
 def gap_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
@@ -61,26 +55,17 @@ def gap_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
         )
 
 
-def gap_answers(
-    context: Context, rows: pd.DataFrame, measure: str, *, with_papers_test: bool
-) -> Iterator[Finding]:
-    """Yield a gap, or a difference of gaps, by the inference of the design, without what is told beside it.
+def gap_answer(context: Context, compared: ComparedRows, measure: str) -> Finding:
+    """Return a gap, or a difference of gaps, by the inference of the design, without what is told beside it.
 
     Args:
         context: the context of the gap.
-        rows: scored rows of the experiment; those of other groups are left out.
-        measure: what the findings are called.
-        with_papers_test: also yield the gap by the paper's own test.
+        compared: the rows of its groups.
+        measure: what the finding is called.
     """
-    compared = context.compared_rows(rows)
-    units = gap_units(context, compared)
-    if units is None:
-        return
+    units = compared.units(context)
     fields = {**units.fields, **context.gap_fields}
-    yield _blank_if_unmeasured(context.finding(units.estimate(), measure, **fields), units)
-    if with_papers_test:
-        estimate = _gap_by_papers_test(context, compared)
-        yield context.finding(estimate, measure, view=context.plain_view, **context.gap_fields)
+    return _blank_if_unmeasured(context.finding(units.estimate(), measure, **fields), units)
 
 
 def _blank_if_unmeasured(finding: Finding, units: Units) -> Finding:
@@ -102,9 +87,9 @@ def _gap_by_papers_test(context: Context, rows: pd.DataFrame) -> Estimate:
     experiment = context.experiment
     comparison = context.comparison
     if OTHER in rows and comparison.is_paired:
-        gaps = gaps_of_pairs(replace(context, score="score"), rows)
-        gaps_of_other = gaps_of_pairs(replace(context, score=OTHER), rows)
-        return comparison.difference_by_papers_test(gaps, gaps_of_other)
+        gaps = pair_gaps(replace(context, score="score"), rows)["gap"]
+        gaps_of_other = pair_gaps(replace(context, score=OTHER), rows)["gap"]
+        return comparison.difference_by_papers_test(gaps.to_numpy(), gaps_of_other.to_numpy())
     return comparison.gap_by_papers_test(
         rows[context.score].to_numpy(),
         rows["group"].to_numpy(),
@@ -307,39 +292,79 @@ def difference_of_levels_findings(context: Context, rows: pd.DataFrame) -> Itera
     yield context.finding(omnibus, SPREAD, ALL_GAPS, cluster_vars=cluster_vars)
 
 
-def factor_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
+@dataclass(frozen=True, slots=True)
+class FactorRows:
+    """Rows of crossed factors of groups; what does not depend on the score is found once for all scores."""
+
+    rows: pd.DataFrame
+    """Scored rows of the compared groups."""
+    table: pd.DataFrame
+    """The level of each group in each factor."""
+    levels: Mapping[str, Sequence[str]]
+    """By factor the level of each row."""
+    pairs: Sequence[str] | None
+    """The pair of each row; None: rows are not paired."""
+    clusters: random_factors.Factors
+    """The cluster of each row in each random factor."""
+    cluster_vars: str
+    """The names of the random factors."""
+
+    @classmethod
+    def of(cls, context: Context, rows: pd.DataFrame) -> "FactorRows | None":
+        """Return the rows of the groups; None without factors, or where not every combination of levels is there.
+
+        Args:
+            context: the context of the experiment.
+            rows: scored rows with the columns of the factors.
+        """
+        experiment = context.experiment
+        if not experiment.compares.factors or not experiment.compares.measure:
+            return None
+        rows = rows[rows["group"].isin(experiment.compared)]
+        if not len(rows):
+            return None
+        table = group_levels(experiment, rows)
+        if not len(table):
+            return None
+        clusters, cluster_vars = context.random(rows)
+        levels = {factor: rows["group"].map(table[factor]).tolist() for factor in table}
+        pairs = rows["pair_id"].tolist() if experiment.is_paired else None
+        return cls(rows, table, levels, pairs, clusters, cluster_vars)
+
+    def factorial(self, context: Context) -> crossed_factors.Factorial:
+        """Estimate the effects of the factors on a score.
+
+        Args:
+            context: names the score.
+        """
+        scores = self.rows[context.score].to_numpy()
+        if len(self.levels) == 1:
+            ((factor, levels),) = self.levels.items()
+            return crossed_factors.deviations(
+                scores, factor, levels, pair_ids=self.pairs, cluster_ids=self.clusters
+            )
+        return measures.factorial(
+            scores,
+            self.levels,
+            reference=self.table.loc[context.experiment.compares.reference].to_dict(),
+            cluster_ids=self.clusters,
+            pair_ids=self.pairs,
+        )
+
+
+def factor_findings(context: Context, factor_rows: FactorRows) -> Iterator[Finding]:
     """Yield main effects and interactions of the experiment's factors, where every combination of levels has rows.
 
     Of one factor each level is compared with the mean of the others.
 
     Args:
         context: the context of the experiment.
-        rows: scored rows with the columns of the factors.
+        factor_rows: scored rows of its groups.
     """
     experiment = context.experiment
-    rows = rows[rows["group"].isin(experiment.compared)]
-    if not experiment.compares.factors or not experiment.compares.measure or not len(rows):
-        return
-    table = group_levels(experiment, rows)
-    if not len(table):
-        return
-    clusters, cluster_vars = context.random(rows)
-    scores = rows[context.score].to_numpy()
-    levels = {factor: rows["group"].map(table[factor]).tolist() for factor in table}
-    pairs = rows["pair_id"].tolist() if experiment.is_paired else None
-    if len(levels) == 1:
-        factorial = crossed_factors.deviations(
-            scores, *levels.popitem(), pair_ids=pairs, cluster_ids=clusters
-        )
-    else:
-        factorial = measures.factorial(
-            scores,
-            levels,
-            reference=table.loc[experiment.compares.reference].to_dict(),
-            cluster_ids=clusters,
-            pair_ids=pairs,
-        )
-    are_rates = _are_rates(context, rows)
+    factorial = factor_rows.factorial(context)
+    cluster_vars = factor_rows.cluster_vars
+    are_rates = _are_rates(context, factor_rows.rows)
     for term, omnibus in factorial.terms.items():
         effects = [effect for effect in factorial.effects if effect.term == term]
         for effect in effects:

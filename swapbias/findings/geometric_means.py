@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import pandas as pd
 
 from swapbias import measures
-from swapbias.findings.compared_units import pair_gaps
 from swapbias.findings.context import Context
 from swapbias.findings.finding import Finding
+from swapbias.findings.unit_rows import pair_gaps
 from swapbias.measures import Estimate, intervals
 
 GEOMETRIC = "geometric"

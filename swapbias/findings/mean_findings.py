@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 
 from swapbias import measures
-from swapbias.findings.compared_units import mean_weights, pair_gaps
+from swapbias.findings.compared_units import mean_weights
 from swapbias.findings.context import Context
 from swapbias.findings.finding import Finding
 from swapbias.findings.predictions import RATES, SIGNED
 from swapbias.findings.scored_rows import LOST, by_sentence, condition_means
 from swapbias.findings.split_findings import SPLIT_RATES, has_splits
+from swapbias.findings.unit_rows import pair_gaps
 from swapbias.measures import Estimate, Floats, crossed_factors
 from swapbias.studies import Covariate
 

@@ -1,23 +1,25 @@
 """Differences between models in what a study measures, and correlations of their scores."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from swapbias import measures
-from swapbias.findings.analysis import experiment_findings, question_findings
+from swapbias.findings.analysis import experiment_findings
 from swapbias.findings.context import Context
 from swapbias.findings.decision import with_verdicts
 from swapbias.findings.families import corrected_for_rows
 from swapbias.findings.finding import Finding, as_unmeasured
 from swapbias.findings.marking import unread_swap_reason, with_primary
+from swapbias.findings.question_findings import question_findings
 from swapbias.findings.scored_rows import (
     ANSWERS,
     CHANGE,
+    OTHER,
     condition_means,
     is_constant,
     one_per_prompt,
@@ -86,14 +88,17 @@ def _compare_models(
         for model, rows in rows_by_model.items()
         if is_constant(experiment, rows) or unread_swap_reason(rows)
     }
-    brief = len(others) > MOST_DETAILED
-    compared = _for_differences(experiment, brief=brief)
-    rows_of_first = _without_placebo(rows_by_model[first]) if others else pd.DataFrame()
+    find = _detailed_differences if len(others) <= MOST_DETAILED else _primary_differences
+    rows_of_two_models = {
+        f"{model} - {first}": rows_of_two(
+            _without_placebo(rows_by_model[model]), _without_placebo(rows_by_model[first])
+        )
+        for model in others
+    }
     findings: list[Finding] = []
-    for model in others:
-        both = rows_of_two(_without_placebo(rows_by_model[model]), rows_of_first)
-        context = Context(study.name, f"{model} - {first}", compared, CHANGE)
-        differences = _difference_findings(context, experiment, both, brief=brief)
+    for model, differences in zip(
+        others, find(study.name, experiment, rows_of_two_models), strict=True
+    ):
         if model in constant or first in constant:
             differences = [as_unmeasured(finding) for finding in differences]
         findings += differences
@@ -143,22 +148,90 @@ def _comparable_models(
             yield experiment.in_unit(units[key]), rows_by_model
 
 
-def _difference_findings(
-    context: Context, experiment: Experiment, both: pd.DataFrame, *, brief: bool
-) -> list[Finding]:
-    """Return the findings of the differences of two models' scores of each prompt; ``brief``: the primary ones."""
-    if not len(both):
-        return []
-    if brief:
-        with_papers_test = _has_effect_size(experiment)
-        all_findings = question_findings(context, both, with_papers_test=with_papers_test)
-    else:
-        all_findings = experiment_findings(context, both)
-    findings = [replace(finding, score="score") for finding in all_findings]
+def _detailed_differences(
+    study: str, experiment: Experiment, rows_of_two_models: Mapping[str, pd.DataFrame]
+) -> Iterator[list[Finding]]:
+    """Yield the findings of the differences of two models' scores of each prompt, for each two models."""
+    compared = _for_differences(experiment, brief=False)
+    for models, rows in rows_of_two_models.items():
+        findings: list[Finding] = []
+        if len(rows):
+            context = Context(study, models, compared, CHANGE)
+            findings = _as_differences(experiment, experiment_findings(context, rows))
+        yield findings
+
+
+def _primary_differences(
+    study: str, experiment: Experiment, rows_of_two_models: Mapping[str, pd.DataFrame]
+) -> Iterator[list[Finding]]:
+    """Yield the primary findings alone; of models that share their rows what does not depend on scores once."""
+    compared = _for_differences(experiment, brief=True)
+    differences: dict[str, list[Finding]] = {}
+    for rows, scores in _rows_alike(compared, rows_of_two_models):
+        contexts = [
+            Context(study, models, compared, columns.change) for models, columns in scores.items()
+        ]
+        tested = {columns.change: (columns.score, columns.other) for columns in scores.values()}
+        if not _has_effect_size(experiment):
+            tested = {}
+        for context, found in zip(contexts, question_findings(contexts, rows, tested), strict=True):
+            differences[context.model_id] = _as_differences(experiment, found)
+    for models in rows_of_two_models:
+        yield [finding for finding in differences.get(models, ()) if finding.primary]
+
+
+class _Columns(NamedTuple):
+    """Names of the score columns of two models in a table of many."""
+
+    change: str
+    """The score of the first less that of the second."""
+    score: str
+    """The score of the first."""
+    other: str
+    """The score of the second."""
+
+
+def _rows_alike(
+    experiment: Experiment, rows_of_two_models: Mapping[str, pd.DataFrame]
+) -> Iterator[tuple[pd.DataFrame, dict[str, _Columns]]]:
+    """Yield rows that models share, with the score columns of all of them."""
+    tables: list[tuple[pd.DataFrame, dict[str, _Columns], dict[str, Any]]] = []
+    for models, rows in rows_of_two_models.items():
+        if not len(rows):
+            continue
+        plain = rows[[name for name in rows if _is_read(experiment, name)]]
+        table = next((table for table in tables if table[0].equals(plain)), None)
+        if table is None:
+            table = (plain, {}, {})
+            tables.append(table)
+        _, names, scores = table
+        columns = _Columns(*(f"{name} {len(names)}" for name in (CHANGE, "score", OTHER)))
+        names[models] = columns
+        for column, source in zip(columns, (CHANGE, "score", OTHER), strict=True):
+            scores[column] = rows[source].to_numpy()
+    for plain, names, scores in tables:
+        yield pd.concat([plain.reset_index(drop=True), pd.DataFrame(scores)], axis=1), names
+
+
+def _is_read(experiment: Experiment, column: str) -> bool:
+    """Tell whether the findings of a question read a column of scored rows, besides scores."""
+    if ANSWERS in experiment.shows.rates:  # means over sentences read what was answered
+        return column not in ("score", OTHER, CHANGE)
+    compares = experiment.compares
+    design = experiment.design
+    return column in {
+        "group", "pair_id", "label", compares.subset, *compares.factors, *compares.slopes, *design.random,
+        *design.fixed, *design.aggregate, *(part.column for part in experiment.shows.slices),
+    }  # fmt: skip
+
+
+def _as_differences(experiment: Experiment, found: Iterable[Finding]) -> list[Finding]:
+    """Return the findings of differences of scores that are shown as differences of two models."""
+    findings = [replace(finding, score="score") for finding in found]
     differences = []
     effect_sizes = _effect_sizes(experiment, findings)
     for finding in with_primary(findings, [experiment]):
-        if not _is_shown(finding, experiment) or (brief and not finding.primary):
+        if not _is_shown(finding, experiment):
             continue
         several = len(experiment.compares.groups) > 1 or finding.measure in (*EFFECTS, "mean")
         effect_size = effect_sizes.get(finding.key(), math.nan)

@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from swapbias.findings.compared_units import Units, gap_units, primary_rows
+from swapbias.findings.compared_units import Units, primary_rows
 from swapbias.findings.finding import Finding, experiment_of, primary_findings
 from swapbias.findings.scored_rows import one_per_prompt
 from swapbias.findings.terms import UNMEASURED
+from swapbias.findings.unit_rows import gap_units
 from swapbias.measures import MEASURES, Design, intervals
 from swapbias.studies import PLACEBO, Experiment, load_study, own_studies
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from swapbias.findings.analysis import experiment_findings, question_findings
-from swapbias.findings.compared_units import Units, gap_units, primary_rows
+from swapbias.findings.analysis import experiment_findings
+from swapbias.findings.compared_units import Units, primary_rows
 from swapbias.findings.context import Context
 from swapbias.findings.families import corrected_for_questions
 from swapbias.findings.finding import Finding, primary_findings
@@ -23,8 +23,10 @@ from swapbias.findings.planned_spreads import (
     design_of,
     factors_of,
 )
+from swapbias.findings.question_findings import question_findings
 from swapbias.findings.scored_rows import ANSWERS, CHANGE, condition_means, over_prompts
 from swapbias.findings.terms import FEWEST, SPREAD
+from swapbias.findings.unit_rows import gap_units
 from swapbias.measures import MEASURES, Design, Unit, random_factors
 from swapbias.studies import Experiment, Study
 
@@ -291,13 +293,13 @@ def _primary_gaps(planned: PlannedExperiment, table: pd.DataFrame) -> list[Findi
     unread = {"levels": (), "covariates": (), "decisions": (), "quantiles": ()}
     read = experiment.changed(shows={"slices": slices, "scores": ("score",), **unread})
     context = Context(planned.study.name, planned.model, read, CHANGE)
+    rows = _one_row_a_prompt(experiment, table)
     # Of one group there is no test of several to plan, which the shorter way leaves out.
-    has_one_group = len(experiment.compares.groups) == 1
-    find = question_findings if has_one_group else experiment_findings
-    findings = [
-        replace(finding, score="score")
-        for finding in find(context, _one_row_a_prompt(experiment, table))
-    ]
+    if len(experiment.compares.groups) == 1:
+        (all_findings,) = question_findings([context], rows, {})
+    else:
+        all_findings = [*experiment_findings(context, rows)]
+    findings = [replace(finding, score="score") for finding in all_findings]
     return [
         finding
         for finding in primary_findings(with_primary(findings, [experiment]))

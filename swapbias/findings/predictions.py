@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from swapbias import measures
-from swapbias.findings.compared_units import gap_units, pair_gaps
 from swapbias.findings.context import Context
 from swapbias.findings.finding import Finding
 from swapbias.findings.picked_answers import balance_findings, exchange_findings
 from swapbias.findings.scored_rows import ANSWERS, by_sentence
+from swapbias.findings.unit_rows import gap_units, pair_gaps
 from swapbias.measures import Estimate, Floats, direction, rates
 
 BASELINE = "baseline"

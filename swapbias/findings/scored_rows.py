@@ -186,10 +186,11 @@ def rows_of_two(rows: pd.DataFrame, rows_of_other: pd.DataFrame) -> pd.DataFrame
         rows_of_other: the rows of the other model, whose scores are subtracted.
     """
     both = _joined_by_prompt(rows, rows_of_other)
-    change = both["score"] - both[OTHER]
-    largest = np.maximum(both["score"].abs(), both[OTHER].abs())
-    is_same = change.abs() <= _SAME * largest
-    return both.assign(**{CHANGE: change.mask(is_same, 0.0)})
+    scores = both["score"].to_numpy()
+    other = both[OTHER].to_numpy()
+    change = scores - other
+    change[np.abs(change) <= _SAME * np.maximum(np.abs(scores), np.abs(other))] = 0.0
+    return both.assign(**{CHANGE: change})
 
 
 def _joined_by_prompt(rows: pd.DataFrame, rows_of_other: pd.DataFrame) -> pd.DataFrame:

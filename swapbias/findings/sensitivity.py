@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from swapbias.findings.compared_units import Units, gap_units, primary_rows
+from swapbias.findings.compared_units import Units, primary_rows
 from swapbias.findings.context import Context, unit_fields
 from swapbias.findings.decision import decide, nothing_moves, shifted_to
 from swapbias.findings.finding import Finding
@@ -19,6 +19,7 @@ from swapbias.findings.scored_rows import (
     over_trials,
 )
 from swapbias.findings.terms import FEWEST, FOUND, SMALL, UNMEASURED, UNSTABLE
+from swapbias.findings.unit_rows import gap_units
 from swapbias.measures import MEASURES, Estimate, Floats, Unit
 from swapbias.studies import DOUBTFUL, PLACEBO, Study
 

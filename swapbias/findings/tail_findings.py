@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from swapbias.findings.compared_units import Units, gap_units
+from swapbias.findings.compared_units import Units
 from swapbias.findings.context import Context, unit_fields
 from swapbias.findings.finding import Finding, as_unmeasured
 from swapbias.findings.gap_findings import rate_fields
 from swapbias.findings.terms import COARSE_SCORES, SAME_DECISION
+from swapbias.findings.unit_rows import gap_units
 from swapbias.measures import Estimate, Unit, quantiles, share_intervals
 
 DECISIONS = Unit("share of positive decisions", 0.0, 1.0, is_rate=True)

@@ -3,6 +3,7 @@
 PhysioNet lets nobody share such text or what is derived from it with third parties or with services on the network.
 """
 
+import csv
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -196,6 +197,9 @@ def columns_of(path: Path) -> list[str]:
             first = pd.read_json(path, lines=True, nrows=1, encoding_errors="replace")
             return [str(column) for column in first]
         separator = "\t" if ".tsv" in name else ","
+        if path.suffix.lower() in (".csv", ".tsv"):  # pandas would read far more than a line
+            with path.open(encoding="utf-8-sig", errors="replace", newline="") as lines:
+                return next(filter(None, csv.reader(lines, delimiter=separator)), [])
         header = pd.read_csv(
             path, nrows=0, sep=separator, index_col=False, encoding_errors="replace"
         )

@@ -6,7 +6,7 @@ from itertools import product
 import pandas as pd
 
 from swapbias import findings
-from swapbias.findings import compared_units
+from swapbias.findings import unit_rows
 from swapbias.privacy import is_credentialed
 from swapbias.report import ComparedModel, compared_models, safe_line
 from swapbias.runs.results import Items, LazyItems, Results
@@ -97,7 +97,7 @@ def _describe_fault(study: str, rows: pd.DataFrame) -> str:
             contexts = [
                 findings.Context(study, "", contrast, "score") for contrast in experiment.gaps
             ]
-            units = [compared_units.gap_units(context, part) for context in contexts if len(part)]
+            units = [unit_rows.gap_units(context, part) for context in contexts if len(part)]
             if units and units.count(None) == len(units) and experiment.is_paired:
                 return "a group is missing"
     except (KeyError, TypeError, ValueError) as error:

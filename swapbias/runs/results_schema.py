@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from functools import cache
+from operator import itemgetter
 from typing import Annotated, Any
 
 from pydantic import (
@@ -81,6 +82,9 @@ _OF_FINDING = {
 }
 _OF_ESTIMATE = {entry.name: entry.type for entry in fields(Estimate)}
 _PRINTED = tuple(f"published_{entry.name}" for entry in fields(paper_numbers.Published))
+_values_of_finding = itemgetter(*_OF_FINDING)
+_values_of_estimate = itemgetter(*_OF_ESTIMATE)
+_values_printed = itemgetter(*_PRINTED)
 
 
 @cache
@@ -155,15 +159,17 @@ def parse_results(content: bytes, source: str, *, own_names: bool = False) -> li
     parsed: Any = _validated(_results_file(own_names), content, source, MOST_BYTES)
     findings = []
     for row in map(vars, parsed.findings):
-        values: dict[str, Any] = {
-            name: math.nan if value is None else value for name, value in row.items()
-        }
-        printed = [row[name] for name in _PRINTED]
+        printed = _values_printed(row)
         published = paper_numbers.Published(*printed) if any(printed) else None
-        estimate = Estimate(**{name: values[name] for name in _OF_ESTIMATE})
-        fields_of_finding = {name: values[name] for name in _OF_FINDING}
+        estimate = Estimate(*_numbers(_values_of_estimate(row)))
+        fields_of_finding = dict(zip(_OF_FINDING, _numbers(_values_of_finding(row)), strict=True))
         findings.append(Finding(**fields_of_finding, estimate=estimate, published=published))
     return findings
+
+
+def _numbers(values: Iterable[Any]) -> list[Any]:
+    """Return values as findings have them: NaN where the file has null."""
+    return [math.nan if value is None else value for value in values]
 
 
 def parse_manifest(content: bytes, source: str) -> dict[str, Any]:

@@ -11,10 +11,10 @@ from scipy import stats
 from swapbias.builders import _adjective_coreference_released as chat
 from swapbias.builders._adjective_coreference_sentences import stereotypes
 from swapbias.findings import disaggregate, with_verdicts
-from swapbias.findings.compared_units import pair_gaps
 from swapbias.findings.context import Context
 from swapbias.findings.planning import planned_gap, planned_std_error, planned_units
 from swapbias.findings.scored_rows import condition_means
+from swapbias.findings.unit_rows import pair_gaps
 from swapbias.measures.design import Design
 from swapbias.measures.intervals import detectable_gap, power
 from swapbias.models.text_kinds import CAUSAL

@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from swapbias.findings.compared_units import gap_units
 from swapbias.findings.context import Context
 from swapbias.findings.planned_spreads import Spreads, design_of
 from swapbias.findings.planning import PlannedExperiment, enlarged, plan_gaps
+from swapbias.findings.unit_rows import gap_units
 from swapbias.measures.design import Design
 from swapbias.studies import own_studies
 from swapbias.studies.catalogue import config_rows, load_corpus, load_study, studies

@@ -59,5 +59,12 @@ def comparison_of(measure: str) -> "Comparison | None":
     """
     if not measure:
         return None
+    comparison: Comparison = _own(measure) if measure in _built_in() else COMPARISONS.load(measure)
+    return comparison
+
+
+@cache
+def _own(measure: str) -> "Comparison":
+    """Return a comparison of the package; it is looked up for every finding."""
     comparison: Comparison = COMPARISONS.load(measure)
     return comparison
