@@ -171,11 +171,15 @@ def _primary_differences(
         contexts = [
             Context(study, models, compared, columns.change) for models, columns in scores.items()
         ]
-        tested = {columns.change: (columns.score, columns.other) for columns in scores.values()}
+        tested = {
+            columns.change: (columns.score, columns.subtracted) for columns in scores.values()
+        }
         if not _has_effect_size(experiment):
             tested = {}
-        for context, found in zip(contexts, question_findings(contexts, rows, tested), strict=True):
-            differences[context.model_id] = _as_differences(experiment, found)
+        for context, findings in zip(
+            contexts, question_findings(contexts, rows, tested), strict=True
+        ):
+            differences[context.model_id] = _as_differences(experiment, findings)
     for models in rows_of_two_models:
         yield [finding for finding in differences.get(models, ()) if finding.primary]
 
@@ -187,7 +191,7 @@ class _Columns(NamedTuple):
     """The score of the first less that of the second."""
     score: str
     """The score of the first."""
-    other: str
+    subtracted: str
     """The score of the second."""
 
 
@@ -225,9 +229,9 @@ def _is_read(experiment: Experiment, column: str) -> bool:
     }  # fmt: skip
 
 
-def _as_differences(experiment: Experiment, found: Iterable[Finding]) -> list[Finding]:
+def _as_differences(experiment: Experiment, all_findings: Iterable[Finding]) -> list[Finding]:
     """Return the findings of differences of scores that are shown as differences of two models."""
-    findings = [replace(finding, score="score") for finding in found]
+    findings = [replace(finding, score="score") for finding in all_findings]
     differences = []
     effect_sizes = _effect_sizes(experiment, findings)
     for finding in with_primary(findings, [experiment]):

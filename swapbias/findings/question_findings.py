@@ -17,13 +17,13 @@ from swapbias.findings.marking import answers_by_effects
 from swapbias.findings.scored_rows import split_rows
 from swapbias.findings.unit_rows import ComparedRows
 
-Found = Sequence[list[Finding]]
+ByContext = Sequence[list[Finding]]
 """The findings of each context."""
 
 
 def question_findings(
     contexts: Sequence[Context], rows: pd.DataFrame, scores: Mapping[str, tuple[str, str]]
-) -> Found:
+) -> ByContext:
     """Find all gaps and effects that answer the experiment's question, with nothing beside value and inference.
 
     It takes less time than ``experiment_findings`` of each.
@@ -37,25 +37,27 @@ def question_findings(
     Returns:
         The findings of each context.
     """
-    found: Found = [[] for _ in contexts]
+    by_context: ByContext = [[] for _ in contexts]
     first = contexts[0]
     subset = first.experiment.compares.subset
     both = contrasted_rows(first, rows)
     if both is not None:
         for gap in in_contrast(first).gaps():
             if gap.compared_rows(both)[subset].nunique() == 2:
-                _add_gaps(found, _alike(gap, contexts), both, "gap_difference", {})
-        for findings, context in zip(found, contexts, strict=True):
+                _add_gaps(by_context, _alike(gap, contexts), both, "gap_difference", {})
+        for findings, context in zip(by_context, contexts, strict=True):
             findings += difference_of_levels_findings(in_contrast(context), both)
-        if any(found):
-            return found
+        if any(by_context):
+            return by_context
     for value, part in split_rows(rows, subset):
-        _add_subset(found, [replace(context, subset=value) for context in contexts], part, scores)
-    return found
+        _add_subset(
+            by_context, [replace(context, subset=value) for context in contexts], part, scores
+        )
+    return by_context
 
 
 def _add_subset(
-    found: Found,
+    by_context: ByContext,
     contexts: Sequence[Context],
     rows: pd.DataFrame,
     scores: Mapping[str, tuple[str, str]],
@@ -64,10 +66,10 @@ def _add_subset(
     experiment = contexts[0].experiment
     if not answers_by_effects(experiment):
         for gap, part in _sliced_gaps(contexts[0], rows):
-            _add_gaps(found, _alike(gap, contexts), part, experiment.compares.measure, scores)
+            _add_gaps(by_context, _alike(gap, contexts), part, experiment.compares.measure, scores)
     factor_rows = FactorRows.of(contexts[0], rows)
     if factor_rows is not None:
-        for findings, context in zip(found, contexts, strict=True):
+        for findings, context in zip(by_context, contexts, strict=True):
             findings += factor_findings(context, factor_rows)
 
 
@@ -88,7 +90,7 @@ def _alike(gap: Context, contexts: Sequence[Context]) -> list[Context]:
 
 
 def _add_gaps(
-    found: Found,
+    by_context: ByContext,
     contexts: Sequence[Context],
     rows: pd.DataFrame,
     measure: str,
@@ -98,7 +100,7 @@ def _add_gaps(
     compared = ComparedRows.of(contexts[0], rows)
     if compared is None:
         return
-    for findings, context in zip(found, contexts, strict=True):
+    for findings, context in zip(by_context, contexts, strict=True):
         findings.append(gap_answer(context, compared, measure))
         if context.score in scores:
             gaps = [compared.gaps(context, score) for score in scores[context.score]]

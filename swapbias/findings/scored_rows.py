@@ -187,9 +187,9 @@ def rows_of_two(rows: pd.DataFrame, rows_of_other: pd.DataFrame) -> pd.DataFrame
     """
     both = _joined_by_prompt(rows, rows_of_other)
     scores = both["score"].to_numpy()
-    other = both[OTHER].to_numpy()
-    change = scores - other
-    change[np.abs(change) <= _SAME * np.maximum(np.abs(scores), np.abs(other))] = 0.0
+    subtracted = both[OTHER].to_numpy()
+    change = scores - subtracted
+    change[np.abs(change) <= _SAME * np.maximum(np.abs(scores), np.abs(subtracted))] = 0.0
     return both.assign(**{CHANGE: change})
 
 

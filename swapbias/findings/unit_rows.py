@@ -15,7 +15,7 @@ from swapbias.measures import Floats, pair_units, random_factors
 
 @dataclass(frozen=True, slots=True)
 class _UnitFrame:
-    """What the units of several scores of the same rows have in common."""
+    """Units of several scores of the same rows, as far as they are the same."""
 
     rows: pd.DataFrame
     """The first row of each unit, with its ``sample``."""
