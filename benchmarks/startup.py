@@ -21,15 +21,15 @@ from rich.console import Console
 from benchmarks.frame import Scale, Series
 from benchmarks.measuring import timed_process
 
+FIRST_BATCH = "swapbias audit, first batch"
+IMPORTED = "import of a model's class and AutoTokenizer"
+CLASSES = "from transformers import AutoTokenizer, RobertaForMaskedLM"
 GOALS = {
     "import swapbias": 0.3,
     "swapbias --help": 0.45,
     "swapbias list": 0.5,
-    "swapbias audit, first batch": 2.5,
+    FIRST_BATCH: 2.5,
 }
-CLASSES = "from transformers import AutoTokenizer, RobertaForMaskedLM"
-FIRST_BATCH = "swapbias audit, first batch"
-IMPORTED = "import of a model's class and AutoTokenizer"
 
 
 class _Reached(BaseException):
