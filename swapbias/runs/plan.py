@@ -78,6 +78,7 @@ def plan_tasks(settings: Settings, *, kind: str | None = None) -> tuple[list[Tas
         raise planning.missing[0]
     if not planning.tasks:
         _refuse_model(skipped, kind, usual)
+    unread_settings.refuse_notes_for_data(settings, planning.tasks)
     _refuse_unread_settings(requested, planning.tasks)
     unread_settings.refuse_unread_adjectives(settings, planning.tasks)
     unread_settings.refuse_unread_splits(settings, planning.tasks)

@@ -41,6 +41,23 @@ def refuse_unread_notes(settings: Settings, kind: str | None) -> None:
         )
 
 
+def refuse_notes_for_data(settings: Settings, tasks: Sequence[Task]) -> None:
+    """Refuse notes, with a UsageError, where a study without notes is audited that reads data by another setting.
+
+    Args:
+        settings: the settings of the audit.
+        tasks: the tasks that are planned.
+    """
+    if settings.of(NoteOptions).data is None or any(task.notes is not None for task in tasks):
+        return
+    names = dict.fromkeys(task.study.name for task in tasks)
+    if reading := [name for name in names if study_data.reads_data(name)]:
+        raise UsageError(
+            f"-M data gives clinical notes, which {listed(reading)} does not read. "
+            f"Give its data with {study_data.OPTION}."
+        )
+
+
 def refuse_unread_data(settings: Settings, names: Sequence[str]) -> None:
     """Refuse data of the user's, with a UsageError, where no study reads them, or where several would.
 

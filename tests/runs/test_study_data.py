@@ -7,6 +7,7 @@ from swapbias.errors import UsageError
 from swapbias.files import CREDENTIALED
 from swapbias.hub.run_cards import study_parts
 from swapbias.models.chat import ChatOptions
+from swapbias.models.clinical import NoteOptions
 from swapbias.privacy import manifest_redaction
 from swapbias.runs import Settings, start
 from swapbias.runs.command import repeat_command
@@ -111,6 +112,13 @@ def test_refused_data(study, sentence, tmp_path):
     write_table(tmp_path, [PAIR, NEUTRAL])
     with pytest.raises(UsageError, match=sentence):
         plan_tasks(settings_of(study, tmp_path))
+
+
+def test_data_given_as_notes(spanish_data):
+    """Data that are given as clinical notes are refused with the setting that they have."""
+    options = (CHAT, NoteOptions(data=str(spanish_data)))
+    with pytest.raises(UsageError, match=r"which bbq does not read\. Give its data"):
+        plan_tasks(Settings(studies=("bbq:ambiguous",), options=options))
 
 
 def test_data_of_two_studies(tmp_path):
