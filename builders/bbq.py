@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 from swapbias.builders._bbq_forms import ENGLISH, FOLDER, NAME, Tables, english
@@ -250,7 +250,13 @@ def _reworded(table: str) -> Iterator[Row]:
 
 def _upstream_lines(path: str) -> list[Asked]:
     """Read the lines of a pinned file."""
-    return asked_lines(tables.upstream_file(NAME, path))
+    return _pinned_lines(tables.upstream_file(NAME, path))
+
+
+@lru_cache(maxsize=1)  # the configs of a file are made one after the other
+def _pinned_lines(path: Path) -> list[Asked]:
+    """Read the lines of a file whose content is known."""
+    return asked_lines(path)
 
 
 def _config_name(category: str, table: str) -> str:

@@ -208,8 +208,9 @@ def fingerprint(rows: Iterable[Mapping[str, str]]) -> str:
         rows: rows in order.
     """
     digest = hashlib.sha256()
+    encode = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode  # dumps makes one a row
     for row in rows:
-        digest.update(json.dumps(dict(row), sort_keys=True, ensure_ascii=False).encode() + b"\n")
+        digest.update(f"{encode(dict(row))}\n".encode())
     return digest.hexdigest()
 
 
