@@ -111,9 +111,13 @@ $(GRADIO)/.ready: $(READY)
 
 # Workers of a Ray cluster: two nodes on this machine. ray is no part of what `make test` needs. Workers have one thread
 # each; the process that their scores are compared with, to the byte, has as many.
-test-ray: $(READY)
-	$(VENV)/bin/python -m pip install --constraint constraints.txt --editable '.[ray]'
+RAY       := $(VENV)/.ray
+test-ray: $(RAY)
 	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest tests/test_cluster.py
+
+$(RAY): $(READY)
+	$(VENV)/bin/python -m pip install --constraint constraints.txt --editable '.[ray]'
+	touch $@
 
 # The site of README.md and docs/, without the network; a broken link or reference is an error.
 docs: $(READY)
