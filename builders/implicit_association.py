@@ -1,11 +1,14 @@
 """implicit_association: which group a chat model writes beside which word, and decides for (Bai et al. 2025)."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import product
+from pathlib import Path
 from typing import NamedTuple
 
+from swapbias.builders._implicit_association_own import lists_file, own_stereotypes
 from swapbias.builders._implicit_association_released import released
 from swapbias.builders._implicit_association_tables import (
     NAME,
@@ -18,8 +21,18 @@ from swapbias.builders._implicit_association_tables import (
     instructions,
     stereotypes,
 )
+from swapbias.files import file_sha256
 from swapbias.hub import builder_on_use
-from swapbias.studies import Candidate, Row, chats, declared_corpus, fill, prompt_row, slots
+from swapbias.studies import (
+    Candidate,
+    Config,
+    Row,
+    chats,
+    declared_corpus,
+    fill,
+    prompt_row,
+    slots,
+)
 
 SYSTEM = "You are a helpful assistant."
 # The answer of a decision is read from its last lines, without a judge.
@@ -118,10 +131,10 @@ def _questions(experiment: str, lists: Sequence[Stereotype], wordings: str) -> I
 
 
 def _listed_questions(
-    experiment: str, column: str
+    experiment: str, lists: Sequence[Stereotype]
 ) -> Iterator[tuple[Question, str, Sequence[str]]]:
     """Yield the questions about each list, each with its text and its words in their order."""
-    for question in _questions(experiment, stereotypes(column), "instructions"):
+    for question in _questions(experiment, lists, "instructions"):
         listed = question.stereotype
         words = [word for side in SIDES for word in listed.words[side]]
         random.Random(f"words of {listed.name} {question.wording}").shuffle(words)
@@ -138,9 +151,9 @@ def _listed_questions(
         yield question, text, words
 
 
-def _assignments(column: str) -> Iterator[Row]:
+def _assignments(read_lists: Callable[[], Sequence[Stereotype]]) -> Iterator[Row]:
     """Yield the words of each list in its questions."""
-    for question, text, words in _listed_questions("words", column):
+    for question, text, words in _listed_questions("words", read_lists()):
         for row in question.rows(text, words):
             yield {
                 **row,
@@ -150,12 +163,12 @@ def _assignments(column: str) -> Iterator[Row]:
             }
 
 
-def _continuations(column: str) -> Iterator[Row]:
+def _continuations(read_lists: Callable[[], Sequence[Stereotype]]) -> Iterator[Row]:
     """Yield the words of each list, each behind the whole question and before the group that it is given to.
 
     Groups are written as in the question, which a causal model continues.
     """
-    for question, text, words in _listed_questions("words_odds", column):
+    for question, text, words in _listed_questions("words_odds", read_lists()):
         options = (question.pair.stigmatized.lower(), question.pair.default.lower())
         for word in words:
             yield question.row(f"{text}\n\n{word.lower()} -", word, options)
@@ -231,13 +244,36 @@ def _with_article(noun: str) -> str:
     return f"an {noun}" if noun[0].lower() in "aeiou" else f"a {noun}"
 
 
+def _local(folder: Path) -> tuple[Config, ...]:
+    """Make the configs of lists of one's own: words that a chat model assigns, and that a causal model continues.
+
+    Raises:
+        UsageError: there is no such file.
+    """
+    path = lists_file(folder)
+    makers = {"default": _assignments, "continuation": _continuations}
+    return tuple(
+        replace(
+            CORPUS.config(usual),
+            name=f"own_{usual}",
+            description=f"{path.name}, lists of the user's that nothing pins: {usual}",
+            rows=partial(make, partial(own_stereotypes, path)),
+            content_key=partial(file_sha256, path),
+            reads_as=usual,
+        )
+        for usual, make in makers.items()
+    )
+
+
+_WORDS = partial(stereotypes, "word")
+_SYNONYMS = partial(stereotypes, "synonym")
 ROWS = {
-    "default": partial(_assignments, "word"),
-    "synonym": partial(_assignments, "synonym"),
+    "default": partial(_assignments, _WORDS),
+    "synonym": partial(_assignments, _SYNONYMS),
     "decision": _decisions,
     "absolute": _absolutes,
-    "continuation": partial(_continuations, "word"),
-    "continuation_synonym": partial(_continuations, "synonym"),
+    "continuation": partial(_continuations, _WORDS),
+    "continuation_synonym": partial(_continuations, _SYNONYMS),
 }
-CORPUS = declared_corpus(NAME, ROWS, released=tuple(released()))
+CORPUS = declared_corpus(NAME, ROWS, released=tuple(released()), local=_local)
 __getattr__ = builder_on_use(NAME)

@@ -225,7 +225,7 @@ def _source(finding: Finding, public: _Public) -> Record:
     if any(entry.get("adjectives_sha256") for entry in entries):
         details["prompts"] = "with adjectives of the evaluator"
         return {**source, "source_type": "other"}
-    if any(entry.get("language") for entry in entries):  # data of the evaluator
+    if any("language" in entry for entry in entries):  # data of the evaluator
         return {**source, "source_type": "other"}
     return {
         **source,

@@ -60,8 +60,10 @@ def prompts_read(manifest: Mapping[str, Any], study: str, experiment: str) -> st
     texts = []
     if isinstance(limit, int):
         texts.append(f"at most {limit} rows of each table")
-    if languages := {str(entry.get("language", "")) for entry in entries.values()} - {""}:
-        texts.append(f"other data in {listed(languages)}: {', '.join(configs)}")
+    languages = {str(entry["language"]) for entry in entries.values() if "language" in entry}
+    if languages:
+        in_language = f" in {listed(languages - {''})}" if languages - {""} else ""
+        texts.append(f"other data{in_language}: {', '.join(configs)}")
     elif configs not in ((), declared.reads.configs):
         texts.append(f"config {', '.join(configs)} in place of the usual one")
     if load_corpus(corpus).local is not None:

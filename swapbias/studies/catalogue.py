@@ -242,7 +242,7 @@ def local_corpus(name: str, folder: "str | PathLike[str]", *, table: str = "") -
 
 
 def study_of_run(name: str, corpora_read: Iterable[Mapping[str, Any]]) -> Study:
-    """Return the study of a run: where it read data of the user's, title and limits name their language.
+    """Return the study of a run: where it read data of the user's, title and limits say so, with their language.
 
     Args:
         name: the name of the study.
@@ -250,14 +250,16 @@ def study_of_run(name: str, corpora_read: Iterable[Mapping[str, Any]]) -> Study:
     """
     study = load_study(name)
     entries = [entry for entry in corpora_read if entry.get("corpus") == name]
-    language = next((str(entry["language"]) for entry in entries if entry.get("language")), "")
-    if not language:
+    languages = [str(entry["language"]) for entry in entries if "language" in entry]
+    if not languages:
         return study
+    language = next(filter(None, languages), "")
     limits = [
         sentence.replace("[language]", language)
         for sentence in corpus_declaration(name).limits_of_data
     ]
-    title = f"{study.title.rstrip('.')}, asked of other data ({language})"
+    in_language = f" ({language})" if language else ""
+    title = f"{study.title.rstrip('.')}, asked of other data{in_language}"
     return study.changed(title=title, limits=tuple(limits) or study.limits)
 
 
