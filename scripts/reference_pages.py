@@ -27,8 +27,8 @@ def choose() -> str:
         "",
         "Prompts are what a model reads. Minutes assume 10 prompts a second for a model on your machine. For a chat "
         "model they assume 8 requests a second and 5 answers to each prompt. The smallest gap is what an audit of "
-        "this experiment alone finds with 80 % power. It assumes that the model varies like the one whose released "
-        "outputs `swapbias plan` names. A dash means that the number is not known before a run, or that the prompts "
+        "this experiment alone finds with 80 % power. It assumes that the model varies like the one that "
+        "`swapbias plan` names. A dash means that the number is not known before a run, or that the prompts "
         "are made from files that must be fetched first.",
         "",
         "| question | `--study` | model | prompts | minutes | smallest gap |",

@@ -28,9 +28,9 @@ class Spreads:
     sds: Mapping[str, float]
     """By the name of a factor the SD of its effects, in the unit of the score; blank: of what none explains."""
     study: str = ""
-    """The study whose released outputs they were computed from, where they are declared."""
+    """The study whose outputs they were computed from, where they are declared."""
     model: str = ""
-    """The model whose released outputs they were computed from, where they are declared."""
+    """The model whose outputs they were computed from, where they are declared."""
     run: str = ""
     """Where the run lies that they were computed from; blank: they are declared."""
     of_error: float = 1.0
@@ -38,6 +38,8 @@ class Spreads:
     of unequal size, or a gap is no mean."""
     of_df: float = 1.0
     """The degrees of freedom of that run over those that its spreads make expected."""
+    are_released: bool = True
+    """Whether the authors released these outputs, where they are declared; else they are of an audit."""
 
     def error(self, design: Design) -> tuple[float, float]:
         """Compute the standard error to expect of a design, and its degrees of freedom; NaN where unknown.
@@ -91,6 +93,7 @@ def declared_spreads(experiment: Experiment, units: Units) -> Spreads | None:
     """Return the spreads that an experiment declares, for units; None where it declares none.
 
     Effects of a random factor that is nested in another (each condition in one template) are part of what is left.
+    Declared spreads are those of a gap between two groups; that of several grows with the squares of their weights.
 
     Args:
         experiment: the experiment that may declare spreads.
@@ -98,14 +101,30 @@ def declared_spreads(experiment: Experiment, units: Units) -> Spreads | None:
     """
     if not experiment.design.planned_sd:
         return None
+    growth = gap_growth(units)
     sds = {
-        experiment.design.random.get(column, column): spread
+        experiment.design.random.get(column, column): growth * spread
         for column, spread in experiment.design.planned_sd.items()
     }
     if "" in sds:
-        sds[""] = math.sqrt(sds[""] ** 2 + _nested_variance(experiment, units))
+        sds[""] = math.hypot(sds[""], growth * math.sqrt(_nested_variance(experiment, units)))
     study, model = experiment.design.planned_sd_of or ("", "")
-    return Spreads(sds, study, model, of_error=1 / math.sqrt(units.context.comparison.efficiency))
+    return Spreads(
+        sds,
+        study,
+        model,
+        are_released=experiment.design.sd_measured_by == "authors",
+        of_error=1 / math.sqrt(units.context.comparison.efficiency),
+    )
+
+
+def gap_growth(units: Units) -> float:
+    """Return by how much effects on a gap of several groups vary more than on one of two, whose effects are as large.
+
+    Args:
+        units: the units that the gap is the mean of.
+    """
+    return math.sqrt(sum(weight**2 for weight in units.context.sides.values()) / 2)
 
 
 def _nested_variance(experiment: Experiment, units: Units) -> float:

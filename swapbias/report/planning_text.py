@@ -90,19 +90,23 @@ def planned_basis(gaps: Sequence[planning.PlannedGap]) -> Iterator[str]:
     gap = next((gap for gap in gaps if gap.spreads is not None and not gap.unknown), None)
     if gap is None or gap.spreads is None:
         return
-    deviations = _deviations(gap)
-    model = safe_line(gap.spreads.model)
-    if gap.spreads.run:
-        yield f"Assumed: {deviations}, as in {safe_line(gap.spreads.run)} for {model}."
-    elif gap.is_assumed_range:
-        yield (
-            f"Assumed: {deviations}, as in the released outputs of {gap.spreads.study} for {model}, if scores lie "
-            "between 0 and 1."
-        )
+    assumed = f"Assumed: {_deviations(gap)}, as in {_source_of(gap.spreads)}"
+    if gap.is_assumed_range and not gap.spreads.run:
+        yield f"{assumed}, if scores lie between 0 and 1."
     else:
-        yield f"Assumed: {deviations}, as in the released outputs of {gap.spreads.study} for {model}."
+        yield f"{assumed}."
     if gap.finding.questions > 1:
         yield f"The interval covers the {gap.finding.questions} questions of this run at once."
+
+
+def _source_of(spreads: planned_spreads.Spreads) -> str:
+    """Return what spreads were computed from: a run, released outputs, or an audit by this project."""
+    model = safe_line(spreads.model)
+    if spreads.run:
+        return f"{safe_line(spreads.run)} for {model}"
+    if spreads.are_released:
+        return f"the released outputs of {spreads.study} for {model}"
+    return f"an audit of {model} by this project"
 
 
 def _deviations(gap: planning.PlannedGap) -> str:

@@ -194,10 +194,11 @@ class Design(Declared):
     planned_sd: Annotated[Mapping[str, Number], FOR_PACKAGE] = {}
     """By random column the SD of its effects on a gap that a plan assumes; blank: of what none of them explains."""
     planned_sd_of: Annotated[Texts, FOR_PACKAGE] = ()
-    """Study and model of the released outputs from which these SDs were computed."""
+    """Study and model of the outputs from which these SDs were computed."""
+    sd_measured_by: Annotated[Literal["authors", "audit"], FOR_PACKAGE] = "authors"
+    """Whose outputs they are: those that the ``authors`` released, or those of an ``audit`` by this project."""
     controls: Annotated[Mapping[Text, Text], FOR_PACKAGE] = {}
-    """By config the one of a positive control, which is audited with it: where the control's gap is not found above
-    zero, nothing is measured."""
+    """By config that of a positive control, audited with it: where its gap is not above zero, nothing is measured."""
     aggregate: Annotated[Texts, FOR_PACKAGE] = ()
     """Columns to average over before groups are compared; the last is the unit."""
 
@@ -325,11 +326,10 @@ class Experiment(Question):
     def _about(self, group: str) -> "Experiment":
         """Give the experiment as one of a group and the reference, with the random columns that are about them."""
         owners = {group, self.compares.reference, None}
-        random_of = self.design.random_of
         random = {
             column: name
             for column, name in self.design.random.items()
-            if random_of.get(column) in owners
+            if self.design.random_of.get(column) in owners
         }
         return self.changed(
             compares={"groups": (group,)}, design={"random": random, "random_of": {}}
@@ -387,8 +387,7 @@ class Study(Source):
     notice: Text = ""
     """A sentence before the texts of a page or dataset card: that these may hurt."""
     family: Literal["study", "experiment"] = "study"
-    """Tests that are corrected together: the questions of the study, or the contrasts of each experiment. The second
-    is for packs, which are no questions of one study."""
+    """Tests corrected together: the questions of the study, or the contrasts of each experiment of a pack."""
     experiments: tuple[Experiment, ...] = ()
     """The questions."""
 

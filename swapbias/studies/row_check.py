@@ -28,8 +28,10 @@ def check_columns(study: Study, configs: Columns, released: Sequence[str] = ()) 
     of_configs = [*_config_faults(study, configs)]
     faults = [*of_configs]
     for number, experiment in enumerate(study.experiments):
-        key_path = ("experiments", number, "design", "planned_sd_of")
-        faults += unknown_names(key_path, experiment.design.planned_sd_of[1:], released, "model")
+        design = experiment.design
+        if design.sd_measured_by == "authors":
+            key_path = ("experiments", number, "design", "planned_sd_of")
+            faults += unknown_names(key_path, design.planned_sd_of[1:], released, "model")
         if not experiment.reads.notes.corpus and not of_configs:
             of_columns = column_faults(number, experiment, configs)
             faults += of_columns or spread_faults(number, experiment)

@@ -1,14 +1,20 @@
 """Spreads that plans assume: named, recomputed from released outputs, and split into components."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from swapbias.findings import disaggregate, primary_findings
+from swapbias.findings.compared_units import primary_rows
 from swapbias.findings.context import Context
 from swapbias.findings.planned_spreads import Spreads, design_of
 from swapbias.findings.planning import PlannedExperiment, enlarged, plan_gaps
+from swapbias.findings.terms import SPREAD
 from swapbias.findings.unit_rows import gap_units
 from swapbias.measures.design import Design
+from swapbias.report.planning_text import planned_basis
 from swapbias.studies import own_studies
 from swapbias.studies.catalogue import config_rows, load_corpus, load_study, studies
 from swapbias.studies.own.own_study import open_study
@@ -28,7 +34,8 @@ def test_spreads_name_their_outputs(study):
         assert bool(one.design.planned_sd) == bool(one.design.planned_sd_of), one.name
         if one.design.planned_sd:
             source, model = one.design.planned_sd_of
-            assert model in {released.model for released in load_corpus(source).released}
+            by_authors = model in {released.model for released in load_corpus(source).released}
+            assert by_authors == (one.design.sd_measured_by == "authors"), one.name
 
 
 def test_prompts_of_a_user_name_their_spreads():
@@ -173,3 +180,67 @@ def test_nested_factor():
     assert gap.spreads.sds == pytest.approx({"templates": 0.125, "conditions": 0.048, "": left})
     std_error, _ = gap.spreads.error(gap.design)
     assert std_error**2 == pytest.approx(0.125**2 / 5 + 0.048**2 / 10 + 0.136**2 / 20)
+
+
+@pytest.mark.parametrize("name", ["false_alarms", "misses", "told_apart"])
+def test_spreads_of_hatecheck(upstream, name):
+    """Spreads of HateCheck are those of the released labels: of each group against the others, pooled."""
+    study = load_study("hatecheck")
+    experiment = experiment_of("hatecheck", name)
+    source, model = experiment.design.planned_sd_of
+    (released,) = [one for one in load_corpus(source).released if one.model == model]
+    rows = pd.DataFrame(
+        released.rows({path: upstream_file(source, path) for path in released.files})
+    )
+    if name == "told_apart":
+        rows["experiment"] = name
+    rows = rows[rows["experiment"] == name].assign(model_id=model).reset_index(drop=True)
+    bare = experiment.changed(shows={"slices": (), "levels": ()})
+    alone = study.changed(experiments=(bare,))
+    found = disaggregate(rows, alone, expected={}, robustness=False)
+    components = []
+    for finding in primary_findings(found):
+        if finding.measure != SPREAD:
+            units = gap_units(*primary_rows(finding, alone, rows, model))
+            spreads = design_of(units).components(units.columns[0])
+            # A group less the mean of six others varies by 1 + 1/6, a gap of two groups by 2.
+            components.append({key: spread / math.sqrt(7 / 12) for key, spread in spreads.items()})
+    pooled = pd.DataFrame(components).pow(2).mean().pow(0.5).to_dict()
+    assert len(components) == 7
+    assert pooled == pytest.approx(
+        {
+            "functionalities": experiment.design.planned_sd["construct"],
+            "": experiment.design.planned_sd[""],
+        },
+        abs=6e-4,
+    )
+
+
+@pytest.mark.parametrize(
+    ("study", "name", "model"),
+    [
+        ("profile_search", "race", "all-MiniLM-L6-v2"),
+        ("name_recognition", "names", "en_core_web_sm 3.8.0 of spaCy"),
+    ],
+)
+def test_measured_spreads_are_called_so(study, name, model):
+    """A plan by spreads that no author released says whose audit they are of, and knows the gap it can find."""
+    experiment = experiment_of(study, name)
+    rows = [row for config in experiment.reads.configs for row in config_rows(study, config)]
+    (gaps,) = plan_gaps([PlannedExperiment(load_study(study), experiment, rows)])
+    basis = " ".join(planned_basis(gaps))
+    assert f", as in an audit of {model} by this project." in basis
+    assert all(0 < gap.detectable < 1 for gap in gaps)
+
+
+def test_spreads_of_an_effect_of_several_groups():
+    """Effects of four groups of weight 1/2 vary half as much as those of two groups: squares add up to 1 and to 2."""
+    experiment = experiment_of("name_recognition", "names")
+    rows = config_rows("name_recognition", "names")
+    (gaps,) = plan_gaps([PlannedExperiment(load_study("name_recognition"), experiment, rows)])
+    declared = experiment.design.planned_sd["names"]
+    by_contrast = {gap.finding.contrast: gap.spreads.sds["sets of names"] for gap in gaps}
+    assert by_contrast["race: Black people - White people"] == pytest.approx(
+        declared * math.sqrt(4 * 0.25 / 2)
+    )
+    assert by_contrast["sex: women - men"] == pytest.approx(declared * math.sqrt(8 / 16 / 2))
