@@ -133,9 +133,12 @@ def gaps_of_sets(finding: Finding, rows: Sequence[Finding]) -> list[Finding]:
         rows: all findings of its run.
 
     Returns:
-        The gaps that were measured; none where the finding is no difference of gaps.
+        The gaps that were measured; none where the finding is no difference of gaps, or its study claims no other.
     """
     if finding.measure != "gap_difference" or math.isnan(finding.estimate.value):
+        return []
+    experiment = experiment_of(finding)
+    if experiment and experiment.words.says_of_contrast and not experiment.words.says:
         return []
     gaps: dict[str, Finding] = {}
     for row in rows:

@@ -243,7 +243,7 @@ class Words(Declared):
     says: Annotated[Text, FOR_PACKAGE] = ""
     """What follows the model's name where it scores one group higher, with ``{more}`` and ``{less}``."""
     says_of_contrast: Annotated[Text, FOR_PACKAGE] = ""
-    """The same where one group's score rises more than another's from the second set of ``contrast`` to the first."""
+    """The same of a rise from the second set of ``contrast`` to the first. Alone: a gap in one set is no claim."""
     named: Annotated[Mapping[str, Text], FOR_PACKAGE] = {}
     """Groups and values of ``subset`` as sentences name them."""
     limits: Annotated[Texts, FOR_PACKAGE] = ()

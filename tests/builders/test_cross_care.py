@@ -18,6 +18,7 @@ from swapbias.measures import Estimate, crossed_factors
 from swapbias.models.named_words import text_parts
 from swapbias.report import fill_tables
 from swapbias.report.cautions import list_cautions, sensitivity_rows
+from swapbias.report.verdicts import gaps_of_sets, state_verdict
 from swapbias.runs import Settings, plan
 from swapbias.studies import MASK, as_prompts, config_rows, load_corpus, load_study
 from swapbias.studies.paper import PaperRun
@@ -379,6 +380,19 @@ def test_control_that_fails(rows):
     assert {(one.verdict, one.reason) for one in alone.values()} == {
         (terms.UNMEASURED, terms.CONTROL_NOT_RUN)
     }
+
+
+def test_gaps_of_sets_are_no_claim(rows):
+    """How often a word is written is no answer: no gap in one set of diseases is stated beside their difference."""
+    found = disaggregate(scored(rows, tie=0.5), UNSLICED, robustness=False)
+    for primary in primary_findings(found):
+        assert gaps_of_sets(primary, found) == []
+    control = next(one for one in primary_findings(found) if one.experiment == "control")
+    sentence = state_verdict(control).text
+    assert (
+        "ties diseases that only women have rather than others to women more than to men"
+        in sentence
+    )
 
 
 def test_control_is_audited_with_a_config():
