@@ -198,7 +198,8 @@ def columns_of(path: Path) -> list[str]:
             return [str(column) for column in first]
         separator = "\t" if ".tsv" in name else ","
         if path.suffix.lower() in (".csv", ".tsv"):  # pandas would read far more than a line
-            with path.open(encoding="utf-8-sig", errors="replace", newline="") as lines:
+            text = path.open(encoding="utf-8-sig", errors="replace", newline="")
+            with suppress(csv.Error), text as lines:
                 return next(filter(None, csv.reader(lines, delimiter=separator)), [])
         header = pd.read_csv(
             path, nrows=0, sep=separator, index_col=False, encoding_errors="replace"
