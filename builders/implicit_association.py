@@ -166,12 +166,31 @@ def _assignments(read_lists: Callable[[], Sequence[Stereotype]]) -> Iterator[Row
 def _continuations(read_lists: Callable[[], Sequence[Stereotype]]) -> Iterator[Row]:
     """Yield the words of each list, each behind the whole question and before the group that it is given to.
 
-    Groups are written as in the question, which a causal model continues.
+    A pair is a negative and a positive word of one question: what makes a group likelier there, as its name or place,
+    is the same in both. Each list pairs them otherwise, so that words of both sides cross. Groups are written as in
+    the question, which a causal model continues.
     """
-    for question, text, words in _listed_questions("words_odds", read_lists()):
+    shifts: dict[str, int] = {}
+    for question, text, _ in _listed_questions("words_odds", read_lists()):
+        shift = shifts.setdefault(question.list_name, len(shifts))
+        negative = question.stereotype.words["negative"]
+        positive = question.stereotype.words["positive"]
         options = (question.pair.stigmatized.lower(), question.pair.default.lower())
-        for word in words:
-            yield question.row(f"{text}\n\n{word.lower()} -", word, options)
+        for number in range(max(len(negative), len(positive))):
+            words = {
+                "negative": negative[number % len(negative)],
+                "positive": positive[(number + shift) % len(positive)],
+            }
+            pair = f"{question.list_name}/{question.order}/{number + 1}"
+            for side, word in words.items():
+                row = question.row(f"{text}\n\n{word.lower()} -", word, options)
+                yield {
+                    **row,
+                    "prompt_id": f"{pair}/{side}",
+                    "pair_id": pair,
+                    "negative_word": words["negative"],
+                    "positive_word": words["positive"],
+                }
 
 
 def _decisions() -> Iterator[Row]:

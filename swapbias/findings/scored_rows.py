@@ -81,6 +81,8 @@ def condition_means(
 ) -> pd.DataFrame:
     """Return a row per unit of comparison: rows themselves, or means over ``aggregate`` columns, the finest first.
 
+    Where rows are pairs, the means of one unit are a pair.
+
     Args:
         experiment: the experiment whose design says what means are taken over.
         rows: scored rows with ``group``, ``label`` and the columns of ``aggregate``.
@@ -89,6 +91,9 @@ def condition_means(
     for start in range(len(experiment.design.aggregate)):
         keys = ["group", "label", *experiment.design.aggregate[start:]]
         rows = rows.groupby(keys, sort=False, as_index=False)[score].mean()
+    if experiment.design.aggregate and experiment.is_paired:
+        unit = rows[experiment.design.aggregate[-1]].astype(str)
+        rows = rows.assign(pair_id=rows["label"].astype(str) + "/" + unit)
     return rows
 
 

@@ -345,16 +345,22 @@ def continuations():
 
 
 def test_continuations(rows, continuations):
-    """A causal model continues each question of the lists behind a word, by a group as it stands there."""
-    for asked, continued in zip(rows, continuations.to_dict("records"), strict=True):
-        assert (asked["pair_id"], asked["group"]) == (continued["pair_id"], continued["group"])
+    """A causal model continues each question of the lists behind each word, by a group as it stands there."""
+    asked = {row["prompt_id"]: row for row in rows}
+    for continued in continuations.to_dict("records"):
         question, word = continued["text"].rsplit("\n\n", 1)
-        assert asked["text"].endswith(question)
-        assert word == f"{asked['condition'].lower()} -"
+        list_and_order = continued["pair_id"].rpartition("/")[0]
+        of_chat = asked.pop(f"{list_and_order}/{continued['condition']}")
+        assert of_chat["text"].endswith(question)
+        assert word == f"{of_chat['condition'].lower()} -"
         texts = [candidate.text for candidate in continued["candidates"]]
-        assert texts == [candidate.text.lower() for candidate in asked["candidates"]]
+        assert texts == [candidate.text.lower() for candidate in of_chat["candidates"]]
         assert all(text in question for text in texts)
-    assert {row["first"] for row in rows} == {"default", "stigmatized"}
+        assert continued["condition"] == continued[f"{continued['group']}_word"]
+    assert not asked
+    pairs = continuations.groupby("pair_id")
+    assert set(pairs["group"].nunique()) == set(pairs.size()) == {2}
+    assert set(pairs["template"].nunique()) == {1}
 
 
 def effects(table, column, sd, rng):
@@ -364,11 +370,16 @@ def effects(table, column, sd, rng):
 
 
 def chance_odds(table, seed):
-    """Return log-odds that know no side: effects of words, of stereotypes and of their groups, and noise."""
+    """Return log-odds that know no side: effects of groups in a question, of words and of stereotypes, and noise."""
     rng = np.random.default_rng(seed)
-    known = [effects(table, column, 1.0, rng) for column in ("construct", "condition", "template")]
-    within = effects(table.assign(cell=table["construct"] + table["group"]), "cell", 0.5, rng)
-    return sum(known) + within + rng.normal(0, 0.5, len(table))
+    sides = table.assign(side=table["construct"] + table["group"])
+    asked = table.assign(asked=table["construct"] + table["names"] + table["first"])
+    return (
+        effects(asked, "asked", 3.0, rng)
+        + effects(table, "condition", 1.0, rng)
+        + effects(sides, "side", 0.5, rng)
+        + rng.normal(0, 0.5, len(table))
+    )
 
 
 @pytest.mark.parametrize("shift", [0.0, 2.0])
@@ -383,8 +394,8 @@ def test_planted_odds(continuations, shift):
     score = noise + shift * is_negative + by_order + 0.4 * np.array(length)
     found = answer(continuations.assign(score=score, per_character=score), only("words_odds"))
     assert found.estimate.value == pytest.approx(shift, abs=0.05)
-    assert (found.verdict == terms.FOUND) == bool(shift)
-    assert found.cluster_vars == "stereotypes + words"
+    assert found.verdict == (terms.FOUND if shift else terms.NONE)
+    assert "stereotypes" in found.cluster_vars
 
 
 @pytest.mark.simulation
