@@ -123,7 +123,7 @@ class TransformersScorer(Scorer):
         Args:
             texts: any number of them.
         """
-        return list(self.tokenizer(list(texts))["input_ids"]) if texts else []
+        return list(self.tokenizer(list(texts), verbose=False)["input_ids"]) if texts else []
 
     def outputs(
         self,
