@@ -30,7 +30,7 @@ ROWS = config_rows("gendered_stigma", "rq1")[::40]
 LIMIT = 9  # tokens that a model with weights as below reads in full
 CPU = LoadOptions(device="cpu")
 QUESTION = Prompt(
-    text="The doctor met the nurse. Who is ill?",
+    text="The nurse met the doctor. Who is ill?",
     candidates=(Candidate("the doctor"), Candidate("the nurse")),
 )
 
