@@ -193,7 +193,17 @@ def test_error_rates_on_the_pages():
     passed = shares(gates, 3, "lognormal")
     failed = [shares(gates, 4, effects)[-1] for effects in ("normal", "lognormal")]
     grown = [100 * float(row[4]) for row in rows_of("Gates beside a baseline") if row[1] != row[2]]
+    null_readings = [row for row in rows_of("Slopes, panels of judges") if row[3] == "none"]
+    readings = {
+        effects: sorted(100 * float(row[5]) for row in null_readings if row[2] == effects)
+        for effects in ("normal", "lognormal")
+    }
     for page, text in (
+        (
+            "docs/verdicts.md",
+            f"False positives are {readings['normal'][0]:.1f} to {readings['normal'][-1]:.1f} % with normal "
+            f"effects and {readings['lognormal'][0]:.1f} to {readings['lognormal'][-1]:.1f} % with lognormal",
+        ),
         (
             "README.md",
             f"false positives are {min(shipped):.1f} to {max(shipped):.1f} % at a nominal 5 %",
