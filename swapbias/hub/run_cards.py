@@ -57,13 +57,11 @@ def prompts_read(manifest: Mapping[str, Any], study: str, experiment: str) -> st
     configs = tuple(dict.fromkeys(name for names in entries for name in names))
     parts = [int(entry["rows"]) for entry in entries.values() if entry.get("of")]  # of slow ones
     limit = settings.get("limit") or max(parts, default=None)
-    texts = []
-    if isinstance(limit, int):
-        texts.append(f"at most {limit} rows of each table")
-    languages = {str(entry["language"]) for entry in entries.values() if "language" in entry}
-    if languages:
-        in_language = f" in {listed(languages - {''})}" if languages - {""} else ""
-        texts.append(f"other data{in_language}: {', '.join(configs)}")
+    texts = [f"at most {limit} rows of each table"] if isinstance(limit, int) else []
+    if any("language" in entry for entry in entries.values()):
+        languages = {str(entry["language"]) for entry in entries.values()} - {""}
+        in_languages = f" in {listed(languages)}" if languages else ""
+        texts.append(f"other data{in_languages}: {', '.join(configs)}")
     elif configs not in ((), declared.reads.configs):
         texts.append(f"config {', '.join(configs)} in place of the usual one")
     if load_corpus(corpus).local is not None:

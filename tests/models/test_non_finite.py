@@ -295,10 +295,10 @@ def test_impossible_and_long_texts(tmp_path, monkeypatch):
     assert math.isnan(long.score)
     assert long.finite  # it was never read
 
-    def impossible(self, texts, on_progress, pairs):
+    def impossible(self, texts, on_progress=None):
         return [-math.inf] * len(texts)
 
-    monkeypatch.setattr(type(scorer), "log_probabilities", impossible)
+    monkeypatch.setattr(type(scorer), "continuation_log_probs", impossible)
     assert is_lost(scorer.score([QUESTION]))
     assert is_lost(
         read_as(scorer, "antonyms").score(
