@@ -285,7 +285,7 @@ class Experiment(Question):
     on_request: Switch = False
     """Whether it is read whole only where its study is named: it costs many times the others."""
     own_family: Switch = False
-    """Whether its intervals and p-values hold for itself alone, not at once for the questions of its study."""
+    """Whether its intervals and p-values are for itself alone, not at once for the questions of its study."""
     from_tables: tuple[Literal["aliases", "covariates", "rubric"], ...] = ()
     """Fields whose values its builder reads from tables."""
 
