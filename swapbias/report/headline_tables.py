@@ -35,12 +35,12 @@ _DIRECTION_CAPTION = (
 )
 _DIRECTION = ("direct_bias", "signed_mean")
 _D_CAPTION = (
-    "D of an answer, as published, is the sum of two shares, minus 1. One is that of {group} among the words that "
-    "the answer gives to the first group of its score. The other is that of {reference} among the other group's "
-    "words. 0.01 is added to each number of words. D lies between −1 and 1; above 0 words go as the stereotype has them. An answer that "
-    "gives all words to one group has −0.5, whichever group that is. So a model without a gap may have another D "
-    "than 0. As coded: by the labels of the authors' code. Answers without a word that was read have no D; their "
-    "number is in brackets."
+    "D of an answer, as published, is the sum of two shares, minus 1. One is that of {group} among the words that"
+    " the answer gives to the first group of its score. The other is that of {reference} among the other group's "
+    "words. 0.01 is added to each number of words. D lies between −1 and 1; above 0 words go as the stereotype "
+    "has them. An answer that gives all words to one group has −0.5, whichever group that is. So a model without "
+    "a gap may have another D than 0. As coded: by the labels of the authors' code. Answers without a word that "
+    "was read have no D; their number is in brackets."
 )
 
 
