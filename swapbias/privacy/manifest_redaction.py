@@ -84,7 +84,7 @@ _PATH_KEYS = (
     "scorer",
     "embeddings",
     "adjectives",
-    "study_data",
+    "prompt_data",
     "log",
 )
 _ADDRESS_KEYS = ("base_url", "own_address")

@@ -13,7 +13,7 @@ from swapbias.errors import UsageError
 from swapbias.findings import Finding
 from swapbias.models.clinical import NoteOptions, explain_mismatched
 from swapbias.notes import Notes
-from swapbias.runs import study_data
+from swapbias.runs import prompt_data
 from swapbias.runs.manifest_entries import now
 from swapbias.runs.results import EXPLAINED, Items, Results, write_results
 from swapbias.runs.run import SCORES, SHA256
@@ -134,7 +134,7 @@ def _findings(
 def _expected_of(of_model: Sequence[ScoredTask], model_id: str, settings: Settings) -> Any:
     """Return what the findings of a model are compared with; of several splits one number over all."""
     task = of_model[0].task
-    if settings.study_data and study_data.reads_data(task.study.name):
+    if settings.prompt_data and prompt_data.reads_data(task.study.name):
         return {}  # the paper's numbers are of its own prompts
     if task.notes is None:
         return of_model[0].reader.expected

@@ -10,7 +10,7 @@ from typing import Any
 from swapbias import __version__, studies
 from swapbias.errors import library_versions
 from swapbias.files import file_sha256
-from swapbias.runs import study_data
+from swapbias.runs import prompt_data
 from swapbias.runs.command import placed_names
 from swapbias.runs.settings import Settings
 from swapbias.runs.task import Skipped, Task
@@ -86,10 +86,10 @@ def _fingerprint(task: Task, settings: Settings) -> dict[str, Any]:
         "config": ", ".join(task.configs),
         "rows": task.n_prompts,
     }
-    if settings.study_data and study_data.reads_data(task.study.name):
-        names = (task.study.name, settings.study_data)
+    if settings.prompt_data and prompt_data.reads_data(task.study.name):
+        names = (task.study.name, settings.prompt_data)
         entry["experiment"] = task.experiment.name
-        entry["language"] = study_data.language_of(*names, task.configs)
+        entry["language"] = prompt_data.language_of(*names, task.configs)
     if task.n_available:
         entry["of"] = task.n_available
     entry["sha256"] = tables.fingerprint(task.rows[: task.n_prompts])

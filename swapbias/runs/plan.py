@@ -21,7 +21,7 @@ from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
 from swapbias.notes import Notes, load
 from swapbias.privacy import manifest_redaction
-from swapbias.runs import study_data, unread_settings
+from swapbias.runs import prompt_data, unread_settings
 from swapbias.runs.demonstration import demonstration_tasks, is_demonstration, without_missing
 from swapbias.runs.manifest_entries import fingerprints
 from swapbias.runs.settings import Settings
@@ -261,14 +261,14 @@ def _chosen(
     One that nobody named does not stop the others.
     """
     if settings.studies:
-        return [_checked_study(name, settings.study_data) for name in settings.studies], []
+        return [_checked_study(name, settings.prompt_data) for name in settings.studies], []
     chosen: list[tuple[Study, str]] = []
     skipped = [
         Skipped(name, _ALL, sentence) for name, sentence in catalogue.unreadable_studies().items()
     ]
     for name in usual:
         try:
-            chosen.append(_checked_study(name, settings.study_data))
+            chosen.append(_checked_study(name, settings.prompt_data))
         except Exception as error:
             sentence = _study_fault(error)
             if not sentence:
@@ -289,9 +289,9 @@ def _checked_study(name: str, data: str | None) -> tuple[Study, str]:
         models.check_readings(study)
         catalogue.check_notes(study)
     tables: Sequence[str] = ()
-    if data is not None and study_data.reads_data(study_name):
-        tables = [table.name for table in study_data.data_corpus(study_name, data).configs]
-        study = study_data.reading_data(study, data, config)
+    if data is not None and prompt_data.reads_data(study_name):
+        tables = [table.name for table in prompt_data.data_corpus(study_name, data).configs]
+        study = prompt_data.reading_data(study, data, config)
     experiments = [experiment.name for experiment in study.experiments]
     configs = list(dict.fromkeys([*_configs_of(study), *experiments]))
     if config and config not in configs:
@@ -399,7 +399,7 @@ def reads_installed(manifest: Mapping[str, Any]) -> bool:
         manifest: the manifest of the run.
     """
     settings = Settings.from_manifest(manifest["settings"])
-    if settings.adjectives or settings.study_data:
+    if settings.adjectives or settings.prompt_data:
         return False  # its prompts have the user's adjectives, or are the user's
     tasks, _ = plan_tasks(settings, kind=kind_of_manifest(manifest, settings))
     return fingerprints(tasks, settings) == list(manifest["corpora"])

@@ -60,9 +60,9 @@ class Settings(Request):
         return self.of(WordOptions).adjectives
 
     @property
-    def study_data(self) -> str | None:
+    def prompt_data(self) -> str | None:
         """Folder or file of the user's data in place of a study's own prompts; None: the study's."""
-        return self.of(WordOptions).study_data
+        return self.of(WordOptions).prompt_data
 
     @classmethod
     def from_manifest(cls, saved: Any, api_key_env: str | None = None) -> "Settings":
@@ -118,7 +118,7 @@ class WordOptions(Options):
 
     adjectives: Annotated[model_options.Place | None, Use(place=True)] = None
     """Your adjectives for adjective_coreference: one a line, or columns male, female (CSV)."""
-    study_data: Annotated[model_options.Place | None, Use(place=True)] = None
+    prompt_data: Annotated[model_options.Place | None, Use(place=True)] = None
     """Folder or file of data in a form that the card of a study names, in place of its own prompts."""
 
 

@@ -12,7 +12,7 @@ from swapbias.models import kind_of
 from swapbias.models.clinical import NoteOptions
 from swapbias.notes import AS_TRAINED, Notes
 from swapbias.privacy import refuse
-from swapbias.runs import study_data
+from swapbias.runs import prompt_data
 from swapbias.runs.settings import Settings
 from swapbias.runs.task import Task
 from swapbias.studies import (
@@ -116,13 +116,13 @@ def with_prompts(task: Task, settings: Settings, *, slow: bool) -> Task:
 
 def _is_of_data(study: str, settings: Settings) -> bool:
     """Return whether a study reads data of the user's in place of its own prompts."""
-    return settings.study_data is not None and study_data.reads_data(study)
+    return settings.prompt_data is not None and prompt_data.reads_data(study)
 
 
 def _corpus(name: str, settings: Settings) -> Corpus:
     """Return the corpus of a study: with the user's data or adjectives where these are given and it reads them."""
-    if settings.study_data and _is_of_data(name, settings):
-        return study_data.data_corpus(name, settings.study_data)
+    if settings.prompt_data and _is_of_data(name, settings):
+        return prompt_data.data_corpus(name, settings.prompt_data)
     corpus = studies.load_corpus(name)
     if settings.adjectives and corpus.with_adjectives:
         refuse(Path(settings.adjectives), "read as adjectives")  # a run keeps its prompts

@@ -6,7 +6,7 @@ from swapbias.errors import UsageError, listed
 from swapbias.models import kind_of, model_names
 from swapbias.models.chat import ChatOptions
 from swapbias.models.clinical import NoteOptions
-from swapbias.runs import study_data
+from swapbias.runs import prompt_data
 from swapbias.runs.manifest_entries import reads_adjectives
 from swapbias.runs.settings import Settings
 from swapbias.runs.task import Task
@@ -51,10 +51,10 @@ def refuse_notes_for_data(settings: Settings, tasks: Sequence[Task]) -> None:
     if settings.of(NoteOptions).data is None or any(task.notes is not None for task in tasks):
         return
     names = dict.fromkeys(task.study.name for task in tasks)
-    if reading := [name for name in names if study_data.reads_data(name)]:
+    if reading := [name for name in names if prompt_data.reads_data(name)]:
         raise UsageError(
             f"-M data gives clinical notes, which {listed(reading)} does not read. "
-            f"Give its data with {study_data.OPTION}."
+            f"Give its data with {prompt_data.OPTION}."
         )
 
 
@@ -65,15 +65,15 @@ def refuse_unread_data(settings: Settings, names: Sequence[str]) -> None:
         settings: the settings of the audit.
         names: the studies that are audited.
     """
-    if settings.study_data is None:
+    if settings.prompt_data is None:
         return
-    reading = [name for name in dict.fromkeys(names) if study_data.reads_data(name)]
+    reading = [name for name in dict.fromkeys(names) if prompt_data.reads_data(name)]
     if not reading:
-        able = listed([name for name in corpora() if study_data.reads_data(name)])
-        raise UsageError(f"{study_data.OPTION} is read by {able}. Name one of them with --study.")
+        able = listed([name for name in corpora() if prompt_data.reads_data(name)])
+        raise UsageError(f"{prompt_data.OPTION} is read by {able}. Name one of them with --study.")
     if len(reading) > 1:
         raise UsageError(
-            f"{study_data.OPTION} would be read by {listed(reading)}. Audit one of them at a time."
+            f"{prompt_data.OPTION} would be read by {listed(reading)}. Audit one of them at a time."
         )
 
 

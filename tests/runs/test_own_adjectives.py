@@ -137,7 +137,7 @@ def test_audit_with_own_adjectives(written, tmp_path, quiet):
     manifest = run.manifest()
     (entry,) = manifest["corpora"]
     assert (entry["rows"], entry["adjectives_sha256"]) == (288, file_sha256(path))
-    assert manifest["settings"]["words"] == {"adjectives": str(path), "study_data": None}
+    assert manifest["settings"]["words"] == {"adjectives": str(path), "prompt_data": None}
     public = manifest_redaction.public_manifest(manifest)
     assert public["settings"]["words"]["adjectives"] == "adjectives.csv"
     assert public["corpora"][0]["adjectives_sha256"] == file_sha256(path)

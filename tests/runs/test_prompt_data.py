@@ -22,7 +22,9 @@ CHAT = ChatOptions(model="tiny", base_url="http://localhost:1/v1")
 
 
 def settings_of(study, place, **options):
-    return Settings(studies=(study,), options=(CHAT, WordOptions(study_data=str(place))), **options)
+    return Settings(
+        studies=(study,), options=(CHAT, WordOptions(prompt_data=str(place))), **options
+    )
 
 
 def read(study, place):
@@ -54,7 +56,7 @@ def test_audit_in_spanish(spanish_data, tmp_path, quiet):
     """An audit of data in Spanish says so in its title, limits, manifest and command, and nothing of English."""
     with ChatServer(lambda prompt: "(A) El abuelo") as server:
         chat = ChatOptions(model="tiny", base_url=server.base_url, trials=1)
-        words = WordOptions(study_data=str(spanish_data))
+        words = WordOptions(prompt_data=str(spanish_data))
         settings = Settings(studies=("bbq:ambiguous",), options=(chat, words))
         run, found = start(settings, tmp_path / "run", **quiet)
     manifest = run.manifest()
@@ -62,9 +64,9 @@ def test_audit_in_spanish(spanish_data, tmp_path, quiet):
     assert (entry["config"], entry["language"]) == ("age_ambiguous, gender_ambiguous", "Spanish")
     assert not reads_installed(manifest)
     public = manifest_redaction.public_manifest(manifest)
-    assert public["settings"]["words"]["study_data"] == spanish_data.name
+    assert public["settings"]["words"]["prompt_data"] == spanish_data.name
     assert public["corpora"][0]["language"] == "Spanish"
-    assert f"-M study-data=PLACE/{spanish_data.name}" in repeat_command(manifest)
+    assert f"-M prompt-data=PLACE/{spanish_data.name}" in repeat_command(manifest)
     page = (run.folder / "report.html").read_text()
     (card,) = study_parts(found, public, model_name="me/tiny").values()
     for text in (page, card):
@@ -89,7 +91,11 @@ def test_audit_of_a_language_table(tmp_path):
     write_table(tmp_path, [*rows, ["99", *NEUTRAL[1:]]])
     folder = tiny.save_causal(tmp_path / "model")
     run = swapbias.audit(
-        str(folder), "gest:spanish_pairs", study_data=tmp_path, out=tmp_path / "run", progress=False
+        str(folder),
+        "gest:spanish_pairs",
+        prompt_data=tmp_path,
+        out=tmp_path / "run",
+        progress=False,
     )
     (entry,) = run.run.manifest()["corpora"]
     assert (entry["config"], entry["rows"], entry["language"]) == ("spanish_pairs", 64, "Spanish")
@@ -103,7 +109,7 @@ def test_audit_of_a_language_table(tmp_path):
     [
         ("gest", r"gest reads one table of data at a time, and there are spanish_pairs, spanish_templates"),
         ("gest:spanish_pear", r"Unknown config 'spanish_pear'.* Did you mean spanish_pairs"),
-        ("group_packs", r"-M study-data is read by .*bbq.*gest.*Name one of them with --study"),
+        ("group_packs", r"-M prompt-data is read by .*bbq.*gest.*Name one of them with --study"),
     ],
     ids=["several tables", "misspelt", "other study"],
 )  # fmt: skip
@@ -124,7 +130,7 @@ def test_data_given_as_notes(spanish_data):
 def test_data_of_two_studies(tmp_path):
     """Data are of one study, and those that are not there are named."""
     settings = Settings(
-        studies=("bbq", "gest"), options=(CHAT, WordOptions(study_data=str(tmp_path)))
+        studies=("bbq", "gest"), options=(CHAT, WordOptions(prompt_data=str(tmp_path)))
     )
     write_table(tmp_path, [PAIR])
     write_lines(tmp_path / "Age_es.jsonl", [spanish(BOTH[0], "abuelo", *asked) for asked in ASKED])

@@ -9,7 +9,7 @@ from swapbias.files import is_there
 from swapbias.privacy import refuse
 from swapbias.studies import Config, Corpus, Experiment, Study, catalogue, corpora, corpus_file
 
-OPTION = "-M study-data"
+OPTION = "-M prompt-data"
 """The setting, as the command line writes it."""
 
 
