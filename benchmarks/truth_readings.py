@@ -40,7 +40,6 @@ from swapbias.models.chat.log_odds import (
 from swapbias.studies import JUDGED, Experiment, Prompt, Study, as_prompts, load_study
 
 AUDITS = 150
-_PLANTED_AUDITS = 4  # audits of models with a gap are fewer, by this factor
 _EVERY = 6  # a pair of so many is read by next tokens
 MOST = {"normal": 0.06, "lognormal": 0.075}
 """Largest share of audits by models without a gap that may call one, by the kind of effects."""
@@ -349,11 +348,10 @@ def measure_rows(audited: Audited, count: int) -> list[tuple[str, ...]]:
 
     Args:
         audited: the prompts and their models.
-        count: number of audits without a gap; those with one are fewer.
+        count: number of audits of each row.
     """
     rows = [_measure_row(audited, effects, 0.0, count) for effects in MOST]
-    planted_count = max(2, count // _PLANTED_AUDITS)
-    return [*rows, _measure_row(audited, "normal", audited.planted, planted_count)]
+    return [*rows, _measure_row(audited, "normal", audited.planted, count)]
 
 
 def _measure_row(audited: Audited, effects: str, planted: float, count: int) -> tuple[str, ...]:

@@ -257,6 +257,10 @@ def pairs(count):
 def memory(count):
     """Bytes that an own study of so many pairs keeps, and the most that opening it took."""
     rows = pairs(count)
+    # What other tests left would make the collector wait for more garbage.
+    gc.collect()
+    gc.freeze()
+    gc.collect()
     tracemalloc.start()
     try:
         open_study(rows, reference="male", name="many")
@@ -264,6 +268,7 @@ def memory(count):
         return tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
+        gc.unfreeze()
 
 
 def test_memory_of_a_study():
