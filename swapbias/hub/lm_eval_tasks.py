@@ -5,7 +5,7 @@ Natural logarithms throughout. A gap is a group minus the reference; 0: no diffe
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -114,12 +114,7 @@ def of_options(doc: Doc, results: Sequence[tuple[float, bool]]) -> dict[str, Any
         ``score``; ``per_character``: the same of log-probabilities divided by the characters of the option; and the
         sides of gaps of both.
     """
-    logs, by_character = _logs_of_options(doc, results)
-    values = {
-        "score": _mean_value(doc["values"], logs),
-        "per_character": _mean_value(doc["values"], by_character),
-    }
-    return _with_gaps(doc, values)
+    return _of_both_lengths(doc, results, _mean_value)
 
 
 def of_option_odds(doc: Doc, results: Sequence[tuple[float, bool]]) -> dict[str, Any]:
@@ -133,21 +128,19 @@ def of_option_odds(doc: Doc, results: Sequence[tuple[float, bool]]) -> dict[str,
         ``score``; ``per_character``: the same of log-probabilities divided by the characters of the option; and the
         sides of gaps of both.
     """
-    logs, by_character = _logs_of_options(doc, results)
-    values = {
-        "score": _log_odds(doc["values"], logs),
-        "per_character": _log_odds(doc["values"], by_character),
-    }
-    return _with_gaps(doc, values)
+    return _of_both_lengths(doc, results, _log_odds)
 
 
-def _logs_of_options(
-    doc: Doc, results: Sequence[tuple[float, bool]]
-) -> tuple[list[float], list[float]]:
-    """Return the log-probability of each option, and that divided by the number of its characters."""
+def _of_both_lengths(
+    doc: Doc, results: Sequence[tuple[float, bool]], number: Callable[[Any, list[float]], float]
+) -> dict[str, Any]:
+    """Return a number of the options' log-probabilities, and of those divided by the characters of the option."""
     logs = [value for value, _ in results]
     lengths = [len(choice.removeprefix(" ")) for choice in doc["choices"]]
-    return logs, [log / length for log, length in zip(logs, lengths, strict=True)]
+    by_character = [log / length for log, length in zip(logs, lengths, strict=True)]
+    values = doc["values"]
+    both = {"score": number(values, logs), "per_character": number(values, by_character)}
+    return _with_gaps(doc, both)
 
 
 def _mean_value(values: Sequence[float | None], logs: Sequence[float]) -> float:

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import torch
 
+from swapbias.measures import Floats
 from swapbias.models import lengths, loading
 from swapbias.models.bare_encoder import BareEncoder
 from swapbias.models.base import LoadOptions
@@ -17,6 +18,7 @@ from swapbias.models.search_scorers import (
     RetrievalScorer,
     Searched,
     searched_of,
+    vector_similarity,
 )
 from swapbias.models.transformers_scorer import TransformersScorer
 from swapbias.studies import Prompt
@@ -96,7 +98,7 @@ class BiEncoderScorer(RetrievalScorer, TransformersScorer):
         share = len(searched) / len(texts) if texts else 1.0
         vectors = self._vectors(texts, lambda done: on_progress(done * share))
         return [
-            self._similarity(vectors.get(query), vectors.get(document))
+            vector_similarity(self.layout.similarity, vectors.get(query), vectors.get(document))
             for query, document in zip(queries, documents, strict=True)
         ]
 
@@ -108,11 +110,11 @@ class BiEncoderScorer(RetrievalScorer, TransformersScorer):
             return [text.lower() for text in queries], [text.lower() for text in documents]
         return queries, documents
 
-    def _vectors(self, texts: Sequence[str], on_progress: Progress) -> dict[str, torch.Tensor]:
+    def _vectors(self, texts: Sequence[str], on_progress: Progress) -> dict[str, Floats]:
         """Return the vector of each text that is not too long."""
-        vectors: dict[str, torch.Tensor] = {}
+        vectors: dict[str, Floats] = {}
         for members, (pooled,) in self.outputs(texts, self._pooled):
-            for index, vector in zip(members, pooled.double(), strict=True):
+            for index, vector in zip(members, pooled.double().cpu().numpy(), strict=True):
                 vectors[texts[index]] = vector
             on_progress(len(members))
         return vectors
@@ -133,17 +135,3 @@ class BiEncoderScorer(RetrievalScorer, TransformersScorer):
         if self.layout.pooling == "max":
             return states.max(dim=0).values
         return states[0] if self.layout.pooling == "cls" else states[-1]
-
-    def _similarity(
-        self, query: torch.Tensor | None, document: torch.Tensor | None
-    ) -> float | None:
-        """Return the similarity of two vectors; None where one is missing."""
-        if query is None or document is None:
-            return None
-        measure = self.layout.similarity
-        if measure == "cosine":
-            return float(torch.nn.functional.cosine_similarity(query, document, dim=0))
-        if measure == "dot":
-            return float(query @ document)
-        order = 2 if measure == "euclidean" else 1
-        return -float(torch.linalg.vector_norm(query - document, ord=order))

@@ -19,6 +19,7 @@ from swapbias.models.search_scorers import (
     FunctionRetriever,
     RetrievalScorer,
     Searched,
+    vector_similarity,
 )
 
 ENCODE = "encode"
@@ -145,11 +146,16 @@ class EmbedderScorer(RetrievalScorer):
         query_prompt, document_prompt = self._prompts
         queries = [pair.query for pair in searched]
         documents = [pair.document for pair in searched]
-        of_queries = self._vectors(queries, self._encoder("encode_query", query_prompt))
-        of_documents = self._vectors(documents, self._encoder("encode_document", document_prompt))
-        on_progress(len(searched))
+        share = len(searched) / max(len({*queries}) + len({*documents}), 1)
+
+        def on_texts(done: float) -> None:
+            on_progress(done * share)
+
+        of_queries = self._vectors(queries, self._encoder("encode_query", query_prompt), on_texts)
+        document_encoder = self._encoder("encode_document", document_prompt)
+        of_documents = self._vectors(documents, document_encoder, on_texts)
         return [
-            self._similarity(of_queries.get(query), of_documents.get(document))
+            vector_similarity(self.similarity, of_queries.get(query), of_documents.get(document))
             for query, document in zip(queries, documents, strict=True)
         ]
 
@@ -162,15 +168,18 @@ class EmbedderScorer(RetrievalScorer):
         return self.model.encode, prompt
 
     def _vectors(
-        self, texts: Sequence[str], encoder: tuple[_Encode, str]
+        self, texts: Sequence[str], encoder: tuple[_Encode, str], on_progress: Progress
     ) -> dict[str, np.ndarray[Any, Any]]:
         """Return the vector of each text that is not too long."""
         encode, prompt = encoder
-        fitting = [text for text in dict.fromkeys(texts) if self._lengths.fits(f"{prompt}{text}")]
+        different = dict.fromkeys(texts)
+        fitting = [text for text in different if self._lengths.fits(f"{prompt}{text}")]
+        on_progress(len(different) - len(fitting))
         vectors: dict[str, np.ndarray[Any, Any]] = {}
         for start in range(0, len(fitting), self.batch_size):
             batch = fitting[start : start + self.batch_size]
             vectors.update(zip(batch, self._encoded(encode, batch), strict=True))
+            on_progress(len(batch))
         return vectors
 
     def _encoded(self, encode: _Encode, batch: list[str]) -> np.ndarray[Any, Any]:
@@ -186,20 +195,6 @@ class EmbedderScorer(RetrievalScorer):
                 f"{len(batch)} texts. {FUNCTION_INSTEAD}."
             )
         return returned
-
-    def _similarity(
-        self, query: np.ndarray[Any, Any] | None, document: np.ndarray[Any, Any] | None
-    ) -> float | None:
-        """Return the similarity of two vectors; None where one is missing."""
-        if query is None or document is None:
-            return None
-        if self.similarity == "dot":
-            return float(query @ document)
-        if self.similarity == "cosine":
-            norms = float(np.linalg.norm(query) * np.linalg.norm(document))
-            return float(query @ document) / norms if norms else 0.0
-        order = 2 if self.similarity == "euclidean" else 1
-        return -float(np.linalg.norm(query - document, ord=order))
 
 
 class RerankerScorer(FunctionRetriever):

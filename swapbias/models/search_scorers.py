@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from swapbias.measures import Unit
+from swapbias.measures import Floats, Unit
 from swapbias.models.progress import Progress, silent
 from swapbias.models.python_functions import import_function, without_tensors
 from swapbias.models.retrieval import RANK, SIMILARITY
@@ -24,6 +24,25 @@ SIMILARITY_UNITS: Mapping[str, Unit] = {
     "manhattan": Unit("negative Manhattan distance", has_no_range=True),
 }
 """The unit of each measure that compares two vectors."""
+
+
+def vector_similarity(measure: str, query: Floats | None, document: Floats | None) -> float | None:
+    """Return the similarity of two vectors; None where one is missing.
+
+    Args:
+        measure: one of ``SIMILARITY_UNITS``; distances are negative, so that larger is more similar.
+        query: shape (d,).
+        document: shape (d,).
+    """
+    if query is None or document is None:
+        return None
+    if measure == "dot":
+        return float(query @ document)
+    if measure == "cosine":
+        norms = float(np.linalg.norm(query) * np.linalg.norm(document))
+        return float(query @ document) / norms if norms else 0.0
+    order = 2 if measure == "euclidean" else 1
+    return -float(np.linalg.norm(query - document, ord=order))
 
 
 class Searched(NamedTuple):

@@ -134,7 +134,7 @@ def _findings(
 def _expected_of(of_model: Sequence[ScoredTask], model_id: str, settings: Settings) -> Any:
     """Return what the findings of a model are compared with; of several splits one number over all."""
     task = of_model[0].task
-    if settings.prompt_data and prompt_data.reads_data(task.study.name):
+    if prompt_data.source_of(task.study.name, settings.prompt_data):
         return {}  # the paper's numbers are of its own prompts
     if task.notes is None:
         return of_model[0].reader.expected

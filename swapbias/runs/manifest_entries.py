@@ -86,10 +86,9 @@ def _fingerprint(task: Task, settings: Settings) -> dict[str, Any]:
         "config": ", ".join(task.configs),
         "rows": task.n_prompts,
     }
-    if settings.prompt_data and prompt_data.reads_data(task.study.name):
-        names = (task.study.name, settings.prompt_data)
+    if source := prompt_data.source_of(task.study.name, settings.prompt_data):
         entry["experiment"] = task.experiment.name
-        entry["language"] = prompt_data.language_of(*names, task.configs)
+        entry["language"] = prompt_data.language_of(task.study.name, source, task.configs)
     if task.n_available:
         entry["of"] = task.n_available
     entry["sha256"] = tables.fingerprint(task.rows[: task.n_prompts])

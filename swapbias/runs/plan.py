@@ -289,9 +289,9 @@ def _checked_study(name: str, data: str | None) -> tuple[Study, str]:
         models.check_readings(study)
         catalogue.check_notes(study)
     tables: Sequence[str] = ()
-    if data is not None and prompt_data.reads_data(study_name):
-        tables = [table.name for table in prompt_data.data_corpus(study_name, data).configs]
-        study = prompt_data.reading_data(study, data, config)
+    if source := prompt_data.source_of(study_name, data):
+        tables = [table.name for table in prompt_data.data_corpus(study_name, source).configs]
+        study = prompt_data.reading_data(study, source, config)
     experiments = [experiment.name for experiment in study.experiments]
     configs = list(dict.fromkeys([*_configs_of(study), *experiments]))
     if config and config not in configs:

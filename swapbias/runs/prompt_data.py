@@ -22,6 +22,16 @@ def reads_data(study: str) -> bool:
     return study in corpora() and corpus_file.corpus_declaration(study).reads_folders == "data"
 
 
+def source_of(study: str, source: str | None) -> str:
+    """Return the data that a study reads in place of its own prompts; blank where it reads its own.
+
+    Args:
+        study: its name.
+        source: the folder or the file that the user names; None: none.
+    """
+    return source if source and reads_data(study) else ""
+
+
 @cache
 def data_corpus(study: str, source: str) -> Corpus:
     """Return the corpus of a study with the tables of data of the user's.

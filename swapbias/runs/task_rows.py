@@ -85,7 +85,7 @@ def with_prompts(task: Task, settings: Settings, *, slow: bool) -> Task:
     experiment = task.experiment
     corpus = _corpus(task.study.name, settings)
     tables_of_configs = [studies.config_rows(corpus, name) for name in task.configs]
-    is_of_data = _is_of_data(task.study.name, settings)
+    is_of_data = bool(prompt_data.source_of(task.study.name, settings.prompt_data))
     is_usual = task.configs == experiment.reads.configs and not is_of_data
     if task.study.name not in own_studies():
         all_rows = [*chain.from_iterable(tables_of_configs)]
@@ -114,15 +114,10 @@ def with_prompts(task: Task, settings: Settings, *, slow: bool) -> Task:
     )
 
 
-def _is_of_data(study: str, settings: Settings) -> bool:
-    """Return whether a study reads data of the user's in place of its own prompts."""
-    return settings.prompt_data is not None and prompt_data.reads_data(study)
-
-
 def _corpus(name: str, settings: Settings) -> Corpus:
     """Return the corpus of a study: with the user's data or adjectives where these are given and it reads them."""
-    if settings.prompt_data and _is_of_data(name, settings):
-        return prompt_data.data_corpus(name, settings.prompt_data)
+    if source := prompt_data.source_of(name, settings.prompt_data):
+        return prompt_data.data_corpus(name, source)
     corpus = studies.load_corpus(name)
     if settings.adjectives and corpus.with_adjectives:
         refuse(Path(settings.adjectives), "read as adjectives")  # a run keeps its prompts

@@ -18,6 +18,7 @@ from swapbias.builders.profile_search import sets_of_names
 from swapbias.errors import UsageError
 from swapbias.models import LoadOptions, Scored, load_scorer
 from swapbias.models.auto import model_kind
+from swapbias.models.search_objects import EmbedderScorer
 from swapbias.models.search_scorers import FunctionRetriever, RankScorer, Searched, searched_of
 from swapbias.studies import Candidate, Prompt, as_prompts, config_rows
 from tests import tiny
@@ -402,6 +403,15 @@ def test_object_with_vectors(similarity, bi_folder):
             folder.similarities(SEARCHED), abs=1e-5
         )
         assert scorer.own_unit == folder.own_unit
+
+
+def test_object_tells_of_each_batch(bi_folder):
+    """Progress of an object is told after each batch of texts, and adds up to the documents."""
+    done = []
+    scorer = EmbedderScorer(Vectors(bi_folder), model_id="m", batch_size=1)
+    scorer.similarities(SEARCHED, done.append)
+    assert sum(done) == pytest.approx(len(SEARCHED))
+    assert sum(number > 0 for number in done) == len({QUERY, *DOCUMENTS})
 
 
 def test_object_of_an_older_version(bi_folder):
