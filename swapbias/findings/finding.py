@@ -235,7 +235,7 @@ class Finding(record.Record):
         """Return what could turn a primary finding: change, factor and item, the largest first.
 
         The change is the verdict without the item, or ``sign`` for a gap in the other direction. Of a score with the
-        other sign (``score``), or whose interval lies apart (``apart``), its name and value; ``more``: how many items
+        other sign (``score``), or of another answer (``zero``), its name and value; ``more``: how many items
         more.
         """
         return json.loads(self.influential_items) if self.influential_items else []

@@ -243,7 +243,7 @@ def unread_swap_reason(rows: pd.DataFrame) -> str:
 
 
 def mark_disagreeing(findings: Sequence[Finding]) -> list[Finding]:
-    """Add to primary findings the other scores of the same construct that give the gap another sign or size.
+    """Add to primary findings the other scores of the same construct that give another answer.
 
     Args:
         findings: the findings of one study.
@@ -257,7 +257,8 @@ def mark_disagreeing(findings: Sequence[Finding]) -> list[Finding]:
 def _with_contradictions(finding: Finding, findings: Sequence[Finding]) -> Finding:
     """Return a primary finding with the scores that contradict it among what could change it.
 
-    Their gap has another sign, or is in the same unit and the two intervals do not overlap.
+    Their gap has another sign, or is in the same unit, and one of two intervals that do not overlap includes zero.
+    A gap of another size is the same answer: scores of one unit may be of different quantities.
     """
     influences = finding.influences
     key = (finding.model_id, *finding.key())
@@ -269,11 +270,18 @@ def _with_contradictions(finding: Finding, findings: Sequence[Finding]) -> Findi
         value = f"{candidate.estimate.value:+.3g}"
         if candidate.estimate.value * finding.estimate.value < 0:
             influences.append(["score", candidate.score, value])
-        elif _are_disjoint(candidate, finding):
-            influences.append(["apart", candidate.score, value])
+        elif _are_disjoint(candidate, finding) and _includes_zero(candidate) != _includes_zero(
+            finding
+        ):
+            influences.append(["zero", candidate.score, value])
     if influences == finding.influences:
         return finding
     return replace(finding, influential_items=json.dumps(influences, ensure_ascii=False))
+
+
+def _includes_zero(finding: Finding) -> bool:
+    """Tell whether the interval of a finding includes zero."""
+    return finding.estimate.ci_low <= 0 <= finding.estimate.ci_high
 
 
 def _are_disjoint(finding: Finding, other_finding: Finding) -> bool:

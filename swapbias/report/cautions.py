@@ -176,8 +176,8 @@ def _describe_influence(change: str, factor: str, item: str) -> str:
     name = _SCORES.get(factor, plain_words(factor))
     if change == "score":
         return f"{name} has the other sign ({item})"
-    if change == "apart":
-        return f"{name} gives {item}, and the two intervals do not overlap"
+    if change == "zero":
+        return f"{name} gives {item}, and only one of the two intervals includes zero"
     if change == "more":
         return f"and {item} more"
     return f"{_CHANGES.get(change, change)} without {item} ({factor})"

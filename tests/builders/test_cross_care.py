@@ -247,17 +247,18 @@ def with_second_reading(scores, tie):
 
 
 @pytest.mark.parametrize(
-    ("tie", "sentence"),
+    ("first_tie", "tie", "sentence"),
     [
-        (0.5, ""),
-        (-0.5, "Not robust: the score of the named words alone has the other sign (-"),
-        (3.0, ", and the two intervals do not overlap."),
+        (0.5, 0.5, ""),
+        (0.5, -0.5, "Not robust: the score of the named words alone has the other sign (-"),
+        (3.0, 0.02, ", and only one of the two intervals includes zero."),
+        (0.5, 3.0, ""),
     ],
 )
-def test_second_reading(rows, tie, sentence):
+def test_second_reading(rows, first_tie, tie, sentence):
     """The second reading has its size in the four templates that have it; a contradiction is said in a sentence."""
     scores = with_second_reading(
-        scored({name: rows[name] for name in ("control", "race")}, tie=0.5), tie
+        scored({name: rows[name] for name in ("control", "race")}, tie=first_tie), tie
     )
     found = disaggregate(scores, UNSLICED, robustness=False)
     (primary,) = [one for one in primary_findings(found) if one.group == "black"]
