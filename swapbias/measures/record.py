@@ -1,14 +1,32 @@
 """Records that are equal where their fields are, NaN to NaN."""
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import fields
-from typing import Any
+from functools import cache
+from typing import Any, Self
 
 
 class Record:
-    """Equal to another of its class with the same fields, NaN to NaN; for dataclasses with ``eq=False``."""
+    """Equal to another of its class with the same fields, NaN to NaN; for dataclasses with slots and ``eq=False``."""
 
     __slots__ = ()
+
+    @classmethod
+    def of_values(cls, values: Iterable[Any]) -> Self:
+        """Return a record of values that were checked; a frozen class takes three times as long to take them by name.
+
+        Args:
+            values: of every field in the order of the class.
+
+        Raises:
+            ValueError: more or fewer values than fields.
+        """
+        record = cls.__new__(cls)
+        setters = _setters(cls)  # type: ignore[arg-type]
+        for set_field, value in zip(setters, values, strict=True):
+            set_field(record, value)
+        return record
 
     def __eq__(self, record: object) -> bool:
         if self is record:
@@ -28,3 +46,9 @@ class Record:
         return tuple(
             "NaN" if isinstance(value, float) and math.isnan(value) else value for value in values
         )
+
+
+@cache
+def _setters(of_class: type[Record]) -> list[Callable[[Record, Any], None]]:
+    """Return what sets each field of a record, whose slots have no other way past the frozen class."""
+    return [getattr(of_class, field.name).__set__ for field in fields(of_class)]  # type: ignore[arg-type]

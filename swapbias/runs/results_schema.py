@@ -2,23 +2,23 @@
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
-from functools import cache
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import lru_cache
 from operator import itemgetter
 from typing import Annotated, Any
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
+    GetCoreSchemaHandler,
     StringConstraints,
     TypeAdapter,
     ValidationError,
-    ValidationInfo,
     create_model,
 )
+from pydantic_core import CoreSchema, core_schema
 
 from swapbias import studies
 from swapbias.errors import listed
@@ -37,22 +37,22 @@ _CONTROLS = "\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069"
 _CONTROL = re.compile(f"[{_CONTROLS}\ud800-\udfff]")  # and halves of characters
 _LINES = re.compile("[\t\r\n]")
 _NEXT_STEP = "Take a file that swapbias wrote."
-_FAULTS = {"string_pattern_mismatch": "it has control characters"}
+_FAULTS = {
+    "string_pattern_mismatch": "it has control characters",
+    "literal_error": "it is none that this version knows",
+}
 """Sentences by the type of an error, where pydantic's own says less."""
 
 
-def _known(names: Callable[[], Iterable[str]]) -> AfterValidator:
-    """Refuse any other name; the names are read once a file, for which its context holds them."""
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """Refuses any other text, in Rust: a run has thousands of names."""
 
-    def check(name: str, file: ValidationInfo) -> str:
-        names_read: dict[Any, frozenset[str]] = {} if file.context is None else file.context
-        if names not in names_read:
-            names_read[names] = frozenset(names())
-        if name not in names_read[names]:
-            raise ValueError("it is none that this version knows")
-        return name
+    names: tuple[str, ...]
 
-    return AfterValidator(check)
+    def __get_pydantic_core_schema__(self, kind: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Check what is asked of any text first, whose errors say more."""
+        return core_schema.chain_schema([handler(kind), core_schema.literal_schema([*self.names])])
 
 
 # A pattern is matched in Rust, and a run has tens of thousands of texts; JSON has no halves of characters.
@@ -68,13 +68,6 @@ _TYPES: Mapping[Any, Any] = {str: _Text, float: _Number, int: _Count, bool: bool
 _EXPLANATIONS = TypeAdapter(
     Annotated[tuple[explained_notes.Explanation, ...], Field(max_length=200_000)]
 )
-_SPECIAL = {
-    "p_value": _Share,
-    "p_adjusted": _Share,
-    "study": Annotated[_Text, _known(lambda: (*studies.studies(), *own_studies()))],
-    "measure": Annotated[_Text, _known(lambda: MEASURES)],
-    "reason": Annotated[_Text, _known(lambda: ("", *terms.UNMEASURED_REASONS))],
-}
 _OF_FINDING = {
     entry.name: entry.type
     for entry in fields(Finding)
@@ -82,16 +75,26 @@ _OF_FINDING = {
 }
 _OF_ESTIMATE = {entry.name: entry.type for entry in fields(Estimate)}
 _PRINTED = tuple(f"published_{entry.name}" for entry in fields(paper_numbers.Published))
-_values_of_finding = itemgetter(*_OF_FINDING)
-_values_of_estimate = itemgetter(*_OF_ESTIMATE)
-_values_printed = itemgetter(*_PRINTED)
+_cells_of = itemgetter(*_OF_FINDING, *_OF_ESTIMATE, *_PRINTED)
+_BEFORE_ESTIMATE = [entry.name for entry in fields(Finding)].index("estimate")
 
 
-@cache
-def _results_file(own_names: bool) -> type[BaseModel]:
+def _results_file(*, own_names: bool) -> type[BaseModel]:
     """Return the model of a ``results.json``; ``own_names``: values of slices are any texts."""
-    types = {name: _TYPES[kind] for name, kind in (_OF_FINDING | _OF_ESTIMATE).items()} | _SPECIAL
-    types |= dict.fromkeys(_PRINTED, _Text)
+    return _results_of(
+        own_names,
+        study=(*studies.studies(), *own_studies()),
+        measure=tuple(MEASURES),
+        reason=("", *terms.UNMEASURED_REASONS),
+    )
+
+
+@lru_cache(maxsize=4)
+def _results_of(own_names: bool, **names: tuple[str, ...]) -> type[BaseModel]:
+    """Return the model of a ``results.json`` with the names that some fields may have."""
+    types = {name: _TYPES[kind] for name, kind in (_OF_FINDING | _OF_ESTIMATE).items()}
+    types |= {field: Annotated[_Text, _Known(allowed)] for field, allowed in names.items()}
+    types |= {"p_value": _Share, "p_adjusted": _Share} | dict.fromkeys(_PRINTED, _Text)
     if own_names:
         types["slice_value"] = str
     strict = ConfigDict(strict=True, extra="forbid")
@@ -156,20 +159,19 @@ def parse_results(content: bytes, source: str, *, own_names: bool = False) -> li
     Raises:
         ValueError: no audit wrote the file.
     """
-    parsed: Any = _validated(_results_file(own_names), content, source, MOST_BYTES)
-    findings = []
-    for row in map(vars, parsed.findings):
-        printed = _values_printed(row)
-        published = paper_numbers.Published(*printed) if any(printed) else None
-        estimate = Estimate(*_numbers(_values_of_estimate(row)))
-        fields_of_finding = dict(zip(_OF_FINDING, _numbers(_values_of_finding(row)), strict=True))
-        findings.append(Finding(**fields_of_finding, estimate=estimate, published=published))
-    return findings
+    parsed: Any = _validated(_results_file(own_names=own_names), content, source, MOST_BYTES)
+    return [_as_finding(vars(row)) for row in parsed.findings]
 
 
-def _numbers(values: Iterable[Any]) -> list[Any]:
-    """Return values as findings have them: NaN where the file has null."""
-    return [math.nan if value is None else value for value in values]
+def _as_finding(row: Mapping[str, Any]) -> Finding:
+    """Return the finding of a row; NaN where the file has null."""
+    cells: list[Any] = [math.nan if cell is None else cell for cell in _cells_of(row)]
+    of_finding = cells[: len(_OF_FINDING)]
+    of_estimate = cells[len(of_finding) : -len(_PRINTED)]
+    printed = cells[-len(_PRINTED) :]
+    published = paper_numbers.Published(*printed) if any(printed) else None
+    of_finding.insert(_BEFORE_ESTIMATE, Estimate.of_values(of_estimate))
+    return Finding.of_values([*of_finding, published])
 
 
 def parse_manifest(content: bytes, source: str) -> dict[str, Any]:
@@ -193,7 +195,7 @@ def _validated(model: type[BaseModel], content: bytes, source: str, most: int) -
     if len(content) > most:
         raise ValueError(f"{source}: {len(content)} bytes, expected at most {most}. {_NEXT_STEP}")
     try:
-        return model.model_validate_json(content, context={})
+        return model.model_validate_json(content)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         if first["type"] == "json_invalid":

@@ -1,7 +1,7 @@
 """Each measure: a value worked out by hand, an invariance, a slow definition, a planted effect."""
 
 import math
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, fields, replace
 
 import numpy as np
 import pytest
@@ -268,6 +268,17 @@ def test_equal_estimates_with_nan():
     assert one != replace(other, ci_low=0.0)
     assert Estimate(float("nan")) != Estimate(0.0)
     assert one != 0.1
+
+
+def test_record_of_values():
+    """A record of values in order is the one that they make by name."""
+    named = Estimate(0.1, ci_low=-0.2, ci_high=0.4, n=4, p_value=0.5)
+    made = Estimate.of_values(getattr(named, field.name) for field in fields(Estimate))
+    assert (made, made.ci_high, made.n) == (named, 0.4, 4)
+    with pytest.raises(ValueError, match="shorter"):
+        Estimate.of_values([0.1, -0.2])
+    with pytest.raises(FrozenInstanceError):
+        made.value = 0.2
 
 
 def test_share_of_dependent_units():

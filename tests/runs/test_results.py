@@ -347,6 +347,8 @@ def test_findings_round_trip():
     small = replace(GAP, view=AS_PUBLISHED, primary=False, estimate=Estimate(-0.0, p_value=2e-298))
     content = results([GAP, UNDEFINED, small])
     assert results(parse_results(content, "here")) == content
+    sorted_keys = json.dumps(json.loads(content), sort_keys=True).encode()
+    assert results(parse_results(sorted_keys, "here")) == content
 
 
 def test_names_of_phenotypes():
