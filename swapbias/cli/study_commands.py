@@ -74,7 +74,8 @@ def check_folder(
         ui.show(_describe_errors(len(checked.faults), "running an audit"))
         raise typer.Exit(1)
     if checked.advice:
-        ui.show(f"It can be audited; {len(checked.advice)} remarks.")
+        remarks = "1 remark" if len(checked.advice) == 1 else f"{len(checked.advice)} remarks"
+        ui.show(f"It can be audited; {remarks}.")
     else:
         ui.show("It can be audited.")
 

@@ -117,7 +117,7 @@ class WordOptions(Options):
     """The name of these settings in files and manifests."""
 
     adjectives: Annotated[model_options.Place | None, Use(place=True)] = None
-    """Your adjectives for adjective_coreference: one a line, or columns male, female (CSV)."""
+    """Your adjectives for a study that has some: one a line, or columns male, female (CSV)."""
     prompt_data: Annotated[model_options.Place | None, Use(place=True)] = None
     """Folder or file of data in a form that the card of a study names, in place of its own prompts."""
 

@@ -21,9 +21,8 @@ def refuse_unread_adjectives(settings: Settings, tasks: Sequence[Task]) -> None:
         tasks: the tasks that are planned.
     """
     if settings.adjectives and not any(reads_adjectives(task.study.name) for task in tasks):
-        raise UsageError(
-            "-M adjectives is read by adjective_coreference. Name it with --study adjective_coreference."
-        )
+        able = listed([name for name in corpora() if reads_adjectives(name)])
+        raise UsageError(f"-M adjectives is read by {able}. Name such a study with --study.")
 
 
 def refuse_unread_notes(settings: Settings, kind: str | None) -> None:
