@@ -20,10 +20,12 @@ from swapbias.findings.scored_rows import (
     ANSWERS,
     CHANGE,
     OTHER,
+    ScoresOfTwo,
     condition_means,
     is_constant,
     one_per_prompt,
     rows_of_two,
+    scores_of_two,
 )
 from swapbias.findings.terms import DIFFERENCE, EFFECTS
 from swapbias.measures import MEASURES, Unit, intervals
@@ -81,7 +83,7 @@ def _compare_models(
 ) -> list[Finding]:
     """Find the differences of every model to the reference in one experiment."""
     rows_by_model = _shared_prompts(experiment, rows_by_model)
-    first = reference if reference in rows_by_model else next(iter(rows_by_model), "")
+    first = reference if reference in rows_by_model else next(iter(rows_by_model))
     others = [model for model in rows_by_model if model != first]
     constant = {
         model
@@ -89,15 +91,11 @@ def _compare_models(
         if is_constant(experiment, rows) or unread_swap_reason(rows)
     }
     find = _detailed_differences if len(others) <= MOST_DETAILED else _primary_differences
-    rows_of_two_models = {
-        f"{model} - {first}": rows_of_two(
-            _without_placebo(rows_by_model[model]), _without_placebo(rows_by_model[first])
-        )
-        for model in others
-    }
+    measured = {model: _without_placebo(rows) for model, rows in rows_by_model.items()}
+    compared = {f"{model} - {first}": measured[model] for model in others}
     findings: list[Finding] = []
     for model, differences in zip(
-        others, find(study.name, experiment, rows_of_two_models), strict=True
+        others, find(study.name, experiment, compared, measured[first]), strict=True
     ):
         if model in constant or first in constant:
             differences = [as_unmeasured(finding) for finding in differences]
@@ -149,30 +147,42 @@ def _comparable_models(
 
 
 def _detailed_differences(
-    study: str, experiment: Experiment, rows_of_two_models: Mapping[str, pd.DataFrame]
+    study: str,
+    experiment: Experiment,
+    rows_by_models: Mapping[str, pd.DataFrame],
+    reference: pd.DataFrame,
 ) -> Iterator[list[Finding]]:
-    """Yield the findings of the differences of two models' scores of each prompt, for each two models."""
+    """Yield the findings of the differences of each model's scores of each prompt and the reference's.
+
+    Models are named with the reference.
+    """
     compared = _for_differences(experiment, brief=False)
-    for models, rows in rows_of_two_models.items():
+    for models, rows in rows_by_models.items():
+        both = rows_of_two(rows, reference)
         findings: list[Finding] = []
-        if len(rows):
+        if len(both):
             context = Context(study, models, compared, CHANGE)
-            findings = _as_differences(experiment, experiment_findings(context, rows))
+            findings = _as_differences(experiment, experiment_findings(context, both))
         yield findings
 
 
 def _primary_differences(
-    study: str, experiment: Experiment, rows_of_two_models: Mapping[str, pd.DataFrame]
+    study: str,
+    experiment: Experiment,
+    rows_by_models: Mapping[str, pd.DataFrame],
+    reference: pd.DataFrame,
 ) -> Iterator[list[Finding]]:
     """Yield the primary findings alone; of models that share their rows what does not depend on scores once."""
     compared = _for_differences(experiment, brief=True)
     differences: dict[str, list[Finding]] = {}
-    for rows, scores in _rows_alike(compared, rows_of_two_models):
+    for rows, columns_by_models in _rows_alike(compared, rows_by_models, reference):
         contexts = [
-            Context(study, models, compared, columns.change) for models, columns in scores.items()
+            Context(study, models, compared, columns.change)
+            for models, columns in columns_by_models.items()
         ]
         tested = {
-            columns.change: (columns.score, columns.subtracted) for columns in scores.values()
+            columns.change: (columns.score, columns.subtracted)
+            for columns in columns_by_models.values()
         }
         if not _has_effect_size(experiment):
             tested = {}
@@ -180,7 +190,7 @@ def _primary_differences(
             contexts, question_findings(contexts, rows, tested), strict=True
         ):
             differences[context.model_id] = _as_differences(experiment, findings)
-    for models in rows_of_two_models:
+    for models in rows_by_models:
         yield [finding for finding in differences.get(models, ()) if finding.primary]
 
 
@@ -196,25 +206,38 @@ class _Columns(NamedTuple):
 
 
 def _rows_alike(
-    experiment: Experiment, rows_of_two_models: Mapping[str, pd.DataFrame]
+    experiment: Experiment,
+    rows_by_models: Mapping[str, pd.DataFrame],
+    reference: pd.DataFrame,
 ) -> Iterator[tuple[pd.DataFrame, dict[str, _Columns]]]:
     """Yield rows that models share, with the score columns of all of them."""
-    tables: list[tuple[pd.DataFrame, dict[str, _Columns], dict[str, Any]]] = []
-    for models, rows in rows_of_two_models.items():
-        if not len(rows):
+    tables: list[tuple[pd.DataFrame, dict[str, ScoresOfTwo]]] = []
+    for models, rows in rows_by_models.items():
+        both, scores = scores_of_two(rows, reference)
+        if not len(both):
             continue
-        plain = rows[[name for name in rows if _is_read(experiment, name)]]
-        table = next((table for table in tables if table[0].equals(plain)), None)
-        if table is None:
-            table = (plain, {}, {})
-            tables.append(table)
-        _, names, scores = table
-        columns = _Columns(*(f"{name} {len(names)}" for name in (CHANGE, "score", OTHER)))
-        names[models] = columns
-        for column, source in zip(columns, (CHANGE, "score", OTHER), strict=True):
-            scores[column] = rows[source].to_numpy()
-    for plain, names, scores in tables:
-        yield pd.concat([plain.reset_index(drop=True), pd.DataFrame(scores)], axis=1), names
+        names = [name for name in both if _is_read(experiment, name)]
+        alike = (of_table for plain, of_table in tables if _are_alike(plain, both, names))
+        scores_of_table = next(alike, None)
+        if scores_of_table is None:
+            scores_of_table = {}
+            tables.append((both[names].reset_index(drop=True), scores_of_table))
+        scores_of_table[models] = scores
+    for plain, scores_of_table in tables:
+        columns: dict[str, _Columns] = {}
+        values: dict[str, Any] = {}
+        for models, scores in scores_of_table.items():
+            numbered = (f"{name} {len(columns)}" for name in (CHANGE, "score", OTHER))
+            columns[models] = _Columns(*numbered)
+            values |= zip(columns[models], (scores.change, *scores), strict=True)
+        yield pd.concat([plain, pd.DataFrame(values)], axis=1), columns
+
+
+def _are_alike(plain: pd.DataFrame, rows: pd.DataFrame, names: Sequence[str]) -> bool:
+    """Tell whether the columns of a table are those of other rows, whatever their indexes."""
+    return list(plain) == names and all(
+        rows[name].array.equals(plain[name].array) for name in names
+    )
 
 
 def _is_read(experiment: Experiment, column: str) -> bool:

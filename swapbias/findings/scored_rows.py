@@ -1,6 +1,7 @@
 """Scored rows of one experiment as its findings read them: a row a prompt, a condition or a sentence."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -190,23 +191,45 @@ def rows_of_two(rows: pd.DataFrame, rows_of_other: pd.DataFrame) -> pd.DataFrame
         rows: scored rows of one model, a row a prompt.
         rows_of_other: the rows of the other model, whose scores are subtracted.
     """
-    both = _joined_by_prompt(rows, rows_of_other)
-    scores = both["score"].to_numpy()
-    subtracted = both[OTHER].to_numpy()
-    change = scores - subtracted
-    change[np.abs(change) <= _SAME * np.maximum(np.abs(scores), np.abs(subtracted))] = 0.0
-    return both.assign(**{CHANGE: change})
+    both, scores = scores_of_two(rows, rows_of_other)
+    both = both.reset_index(drop=True)
+    return both.assign(**{OTHER: scores.subtracted, CHANGE: scores.change})
 
 
-def _joined_by_prompt(rows: pd.DataFrame, rows_of_other: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of prompts that two models have both, with ``OTHER``."""
+class ScoresOfTwo(NamedTuple):
+    """Scores of two models of the same rows."""
+
+    score: Floats
+    """Shape (rows,): of the first."""
+    subtracted: Floats
+    """Shape (rows,): of the other."""
+
+    @property
+    def change(self) -> Floats:
+        """The score of the first less that of the other; 0 where only batches of another size differ."""
+        change = self.score - self.subtracted
+        largest = np.maximum(np.abs(self.score), np.abs(self.subtracted))
+        change[np.abs(change) <= _SAME * largest] = 0.0
+        return change
+
+
+def scores_of_two(
+    rows: pd.DataFrame, rows_of_other: pd.DataFrame
+) -> tuple[pd.DataFrame, ScoresOfTwo]:
+    """Return the rows of prompts that two models have both, and their scores.
+
+    Args:
+        rows: scored rows of one model, a row a prompt.
+        rows_of_other: the rows of the other model, whose scores are subtracted.
+    """
     prompts = rows["prompt_id"]
     if prompts.is_unique and prompts.array.equals(rows_of_other["prompt_id"].array):
         # Most models score the same prompts in one order, and a join of them would take most of the time.
-        scores = rows_of_other["score"].to_numpy()
-        return rows.reset_index(drop=True).assign(**{OTHER: scores})
-    other_scores = rows_of_other[["prompt_id", "score"]]
-    return rows.merge(other_scores, on="prompt_id", suffixes=("", "_of_other"))
+        other_scores = rows_of_other["score"]
+        return rows, ScoresOfTwo(rows["score"].to_numpy(), other_scores.to_numpy())
+    scores_by_prompt = rows_of_other[["prompt_id", "score"]].rename(columns={"score": OTHER})
+    both = rows.merge(scores_by_prompt, on="prompt_id")
+    return both, ScoresOfTwo(both["score"].to_numpy(), both[OTHER].to_numpy())
 
 
 def readable(rows: pd.DataFrame) -> pd.DataFrame:
@@ -236,7 +259,8 @@ def is_constant(experiment: Experiment, rows: pd.DataFrame) -> bool:
         experiment: the experiment that the rows belong to.
         rows: scored rows of one model; placebo rows are left out.
     """
-    scores = rows.loc[rows["group"] != PLACEBO, "score"].dropna().to_numpy(dtype=np.float64)
+    scores = rows["score"].to_numpy(dtype=np.float64)
+    scores = scores[(rows["group"] != PLACEBO).to_numpy() & ~np.isnan(scores)]
     if not len(scores) or scores_right_answers(experiment):
         return False
     return bool(np.ptp(scores) <= _CONSTANT * np.abs(scores).max())

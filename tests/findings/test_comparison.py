@@ -274,3 +274,24 @@ def test_brief_differences(study, config):
             assert getattr(finding.estimate, name) == wanted
         for name in ("cluster_vars", "fixed", "unit", "margin", "view"):
             assert getattr(finding, name) == getattr(expected[key], name)
+
+
+def test_brief_differences_in_any_order():
+    """Where many models are compared, rows in another order and prompts that one lacks change nothing."""
+    models = {name: scored(FEW_CONDITIONS, 0.1, seed=seed) for seed, name in enumerate("abcdefg")}
+    order = np.random.default_rng(0).permutation(len(FEW_CONDITIONS))
+    models["b"] = models["b"].iloc[order]
+    lacking = FEW_CONDITIONS["pair_id"] == FEW_CONDITIONS["pair_id"].iloc[0]
+    models["c"] = models["c"][~lacking]
+    many = primary_in(compare({"gendered_stigma": models}, reference="a"))
+    for name in "bc":
+        two = {"a": models["a"], name: models[name]}
+        (expected,) = primary_in(compare({"gendered_stigma": two}, reference="a"))
+        (found,) = [finding for finding in many if finding.contrast == f"{name} - a"]
+        assert found.estimate.n == expected.estimate.n
+        for field in ("value", "std_error", "df", "effect_size"):
+            wanted = getattr(expected.estimate, field)
+            assert getattr(found.estimate, field) == pytest.approx(wanted, nan_ok=True)
+    counts = [finding.estimate.n for finding in many]
+    assert counts[0] == counts[2]
+    assert counts[1] < counts[0]  # of c, which lacks a pair
