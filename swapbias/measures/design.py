@@ -18,6 +18,8 @@ NO_INFERENCE = (math.nan, math.nan, 0.0)
 """Standard error, degrees of freedom and skewness where there are none."""
 # Sums over clusters below this share of what was added are rounding.
 _FLAT_SUMS = 1e-10
+# Slope of the squared errors of a fit of numbers up to 1: below it a fit cannot be better.
+_FLAT_SLOPE = 1e-10
 # Clusters: fewer have no estimate of skewness.
 _FEWEST_SKEWED = 4
 # Designs that are kept: those of the groups of an experiment, for the next model.
@@ -392,8 +394,26 @@ def _least_squares(matrix: Floats, squares: Floats) -> Floats:
         exact = np.full(len(squares), -1.0)
     if exact.min() >= 0 and np.allclose(matrix @ exact, squares):
         return np.asarray(exact, dtype=np.float64)
+    variances = _without_negative(matrix, squares)
+    slope = matrix.T @ (matrix @ variances - squares)
+    # Where no variance could be larger or smaller for a better fit it is the solution: the general method takes long.
+    if max(np.abs(slope[variances > 0]).max(initial=0), (-slope).max()) < _FLAT_SLOPE:
+        return variances
     bounded = scipy.optimize.lsq_linear(matrix, squares, bounds=(0, np.inf), method="bvls")
     return np.asarray(np.maximum(bounded.x, 0.0), dtype=np.float64)
+
+
+def _without_negative(matrix: Floats, squares: Floats) -> Floats:
+    """Return the least-squares solution with each variance as 0 that would be negative, until none is."""
+    variances = np.linalg.lstsq(matrix, squares, rcond=-1)[0]
+    while True:
+        free = np.flatnonzero(variances > 0)
+        variances = np.zeros(len(variances))
+        if not len(free):
+            return variances
+        variances[free] = np.linalg.lstsq(matrix[:, free], squares, rcond=None)[0]
+        if (variances >= 0).all():
+            return variances
 
 
 def _factor_df(share: Floats, scale: Floats) -> float:

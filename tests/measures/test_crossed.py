@@ -232,6 +232,27 @@ def two_way(values, factors):
     return both.bse[0] ** 2, [fitted.bse[0] ** 2 for fitted in one_way]
 
 
+def test_variances_at_the_bound():
+    """Where a variance would be negative, all are those of least squares with 0 as bound."""
+    drawn = np.random.default_rng(7)
+    at_bound = 0
+    for _ in range(60):
+        factors = {name: drawn.integers(0, count, 60) for name, count in (("a", 5), ("b", 9))}
+        design = Design.of_means(np.zeros(60, dtype=np.intp), factors, (1.0,))
+        values = drawn.normal(size=60) + drawn.choice([0, 1]) * drawn.normal(size=5)[factors["a"]]
+        influence = (values - values.mean()) / 60
+        sums = [np.bincount(codes, influence) for codes in factors.values()]
+        squares = np.array([*(total @ total for total in sums), influence @ influence])
+        unit = design.expected_squares.max()
+        fit = optimize.lsq_linear(
+            design.expected_squares / unit, squares / unit, bounds=(0, np.inf), method="bvls"
+        )
+        found = np.array(list(design.components(values).values())) ** 2
+        np.testing.assert_allclose(found, np.maximum(fit.x, 0), rtol=1e-6, atol=1e-9)
+        at_bound += (found == 0).any()
+    assert 20 < at_bound < 60
+
+
 def test_variances_of_statsmodels():
     """One-way and two-way variances and differences of groups equal those of statsmodels."""
     values, factors = crossed(7, 5, (0.5, 1, 1), seed=2)
