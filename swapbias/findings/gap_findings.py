@@ -1,7 +1,7 @@
 """Findings on gaps: between two groups, between subsets, over all groups at once, of crossed factors."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from swapbias.findings.repeats import is_binary
 from swapbias.findings.scored_rows import ANSWERS, OTHER, condition_means
 from swapbias.findings.terms import ALL, ALL_GAPS, EFFECTS, RARE, SPREAD
 from swapbias.findings.unit_rows import ComparedRows, gap_units, pair_gaps, pair_ids
-from swapbias.measures import Estimate, Unit, crossed_factors, random_factors
+from swapbias.measures import Estimate, Unit, crossed_factors
 
 
 def gap_findings(context: Context, rows: pd.DataFrame) -> Iterator[Finding]:
@@ -298,14 +298,8 @@ class FactorRows:
 
     rows: pd.DataFrame
     """Scored rows of the compared groups."""
-    table: pd.DataFrame
-    """The level of each group in each factor."""
-    levels: Mapping[str, Sequence[str]]
-    """By factor the level of each row."""
-    pairs: Sequence[str] | None
-    """The pair of each row; None: rows are not paired."""
-    clusters: random_factors.Factors
-    """The cluster of each row in each random factor."""
+    cells: crossed_factors.CellRows
+    """The levels of each row, its pair and its clusters."""
     cluster_vars: str
     """The names of the random factors."""
 
@@ -328,28 +322,16 @@ class FactorRows:
             return None
         clusters, cluster_vars = context.random(rows)
         levels = {factor: rows["group"].map(table[factor]).tolist() for factor in table}
-        pairs = rows["pair_id"].tolist() if experiment.is_paired else None
-        return cls(rows, table, levels, pairs, clusters, cluster_vars)
-
-    def factorial(self, context: Context) -> crossed_factors.Factorial:
-        """Estimate the effects of the factors on a score.
-
-        Args:
-            context: names the score.
-        """
-        scores = self.rows[context.score].to_numpy()
-        if len(self.levels) == 1:
-            ((factor, levels),) = self.levels.items()
-            return crossed_factors.deviations(
-                scores, factor, levels, pair_ids=self.pairs, cluster_ids=self.clusters
-            )
-        return measures.factorial(
-            scores,
-            self.levels,
-            reference=self.table.loc[context.experiment.compares.reference].to_dict(),
-            cluster_ids=self.clusters,
-            pair_ids=self.pairs,
-        )
+        units: dict[str, Any] = {
+            "pair_ids": rows["pair_id"].tolist() if experiment.is_paired else None,
+            "cluster_ids": clusters,
+        }
+        if len(levels) == 1:
+            cells = crossed_factors.CellRows.of_levels(*levels.popitem(), **units)
+        else:
+            reference = table.loc[experiment.compares.reference].to_dict()
+            cells = crossed_factors.CellRows.crossed(levels, reference, **units)
+        return cls(rows, cells, cluster_vars)
 
 
 def factor_findings(context: Context, factor_rows: FactorRows) -> Iterator[Finding]:
@@ -362,7 +344,7 @@ def factor_findings(context: Context, factor_rows: FactorRows) -> Iterator[Findi
         factor_rows: scored rows of its groups.
     """
     experiment = context.experiment
-    factorial = factor_rows.factorial(context)
+    factorial = factor_rows.cells.factorial(factor_rows.rows[context.score].to_numpy())
     cluster_vars = factor_rows.cluster_vars
     are_rates = _are_rates(context, factor_rows.rows)
     for term, omnibus in factorial.terms.items():

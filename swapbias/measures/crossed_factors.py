@@ -20,7 +20,7 @@ from swapbias.measures.estimate import (
     known_ids,
     scores_of_groups,
 )
-from swapbias.measures.group_scores import GroupScores, Omnibus
+from swapbias.measures.group_scores import GroupRows, GroupScores, Omnibus
 from swapbias.public_calls import public_call
 
 THE_OTHERS = "the others"
@@ -90,6 +90,113 @@ def _weights(effect: Effect) -> Floats:
     return np.array(list(effect.weights.values()))
 
 
+@dataclass(frozen=True, slots=True)
+class CellRows:
+    """Rows of cells; what does not depend on their scores is found once for all scores."""
+
+    effects: Sequence[Effect]
+    """Contrasts of cells, without estimates."""
+    rows: GroupRows
+    """The cell of each row."""
+
+    @classmethod
+    def crossed(
+        cls,
+        levels: Mapping[str, Sequence[str]],
+        reference: Mapping[str, str],
+        *,
+        pair_ids: Ids | None = None,
+        cluster_ids: ClusterIds = None,
+    ) -> "CellRows":
+        """Return the rows of crossed factors.
+
+        Args:
+            levels: as in ``factorial``.
+            reference: as in ``factorial``.
+            pair_ids: as in ``factorial``.
+            cluster_ids: as in ``paired_gap``.
+
+        Raises:
+            ValueError: a factor without two levels or without its reference, or a cell without a row.
+        """
+        for factor, column in levels.items():
+            known_ids(column, f"levels of {factor}")
+        effects = crossed_effects(levels, reference)
+        cell_of_row = _cells_of_rows(levels)
+        if empty := {*effects[0].weights} - {*cell_of_row}:
+            factors = ", ".join(levels)
+            raise ValueError(
+                f"no row of {', '.join(min(empty))}, expected every combination of {factors}. Add its prompts."
+            )
+        return cls._of(effects, cell_of_row, cluster_ids, pair_ids)
+
+    @classmethod
+    def of_levels(
+        cls,
+        factor: str,
+        levels: Sequence[str],
+        *,
+        pair_ids: Ids | None = None,
+        cluster_ids: ClusterIds = None,
+        sample_ids: Sequence[Any] | None = None,
+    ) -> "CellRows":
+        """Return the rows of one factor, whose levels are the cells.
+
+        Args:
+            factor: the name of the factor.
+            levels: the level of each row.
+            pair_ids: as in ``factorial``.
+            cluster_ids: as in ``paired_gap``.
+            sample_ids: as in ``deviations``.
+        """
+        known_ids(levels, f"levels of {factor}")
+        effects = level_effects(factor, levels)
+        cell_of_row = _cells_of_rows({factor: levels})
+        return cls._of(effects, cell_of_row, cluster_ids, pair_ids, sample_ids)
+
+    @classmethod
+    def _of(
+        cls,
+        effects: Sequence[Effect],
+        cell_of_row: Sequence[tuple[str, ...]],
+        cluster_ids: ClusterIds,
+        pair_ids: Ids | None,
+        sample_ids: Sequence[Any] | None = None,
+    ) -> "CellRows":
+        """Return rows by the levels of each."""
+        cells = list(effects[0].weights)
+        indexes = {cell: index for index, cell in enumerate(cells)}
+        names = [", ".join(cell) for cell in cells]
+        codes = np.array([indexes[cell] for cell in cell_of_row])
+        rows = GroupRows.of(codes, names, cluster_ids, pair_ids, sample_ids=sample_ids)
+        return cls(effects, rows)
+
+    def factorial(self, scores: ArrayLike) -> Factorial:
+        """Estimate effects, and test by term whether any is not 0.
+
+        Args:
+            scores: shape (rows,), any unit; NaN where a row could not be scored.
+
+        Raises:
+            ValueError: an infinite score, or another number of scores than of rows.
+        """
+        groups = self.rows.with_scores(scores_of_groups(scores, len(self.rows.codes)))
+        estimated = []
+        by_term: dict[str, list[Effect]] = {}
+        for effect in self.effects:
+            estimate = groups.contrast(_weights(effect), test_constant=True)
+            estimated.append(replace(effect, estimate=estimate))
+            by_term.setdefault(effect.term, []).append(estimated[-1])
+        terms = {
+            term: groups.omnibus_of(
+                [_weights(effect) for effect in of_term],
+                [effect.estimate.p_value for effect in of_term],
+            )
+            for term, of_term in by_term.items()
+        }
+        return Factorial(tuple(estimated), terms, groups)
+
+
 @public_call
 def factorial(
     scores: ArrayLike,
@@ -123,16 +230,8 @@ def factorial(
     >>> [(effect.name, round(effect.estimate.value, 3)) for effect in result.effects]
     [('f - m', 0.2), ('b - w', 0.2), ('(f - m) x (b - w)', 0.2)]
     """
-    for factor, column in levels.items():
-        known_ids(column, f"levels of {factor}")
-    effects = crossed_effects(levels, reference)
-    cell_of_row = _cells_of_rows(levels)
-    if empty := {*effects[0].weights} - {*cell_of_row}:
-        factors = ", ".join(levels)
-        raise ValueError(
-            f"no row of {', '.join(min(empty))}, expected every combination of {factors}. Add its prompts."
-        )
-    return _estimate(scores, cell_of_row, effects, pair_ids, cluster_ids)
+    rows = CellRows.crossed(levels, reference, pair_ids=pair_ids, cluster_ids=cluster_ids)
+    return rows.factorial(scores)
 
 
 def deviations(
@@ -158,10 +257,10 @@ def deviations(
     Returns:
         Effects in the unit of the scores, one for each level; 0: none.
     """
-    known_ids(levels, f"levels of {factor}")
-    effects = level_effects(factor, levels)
-    cells = _cells_of_rows({factor: levels})
-    return _estimate(scores, cells, effects, pair_ids, cluster_ids, sample_ids)
+    rows = CellRows.of_levels(
+        factor, levels, pair_ids=pair_ids, cluster_ids=cluster_ids, sample_ids=sample_ids
+    )
+    return rows.factorial(scores)
 
 
 def interaction_slope(
@@ -230,37 +329,6 @@ def _additive_effects(groups: Codes, items: Codes) -> Floats:
 def _cells_of_rows(levels: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:
     """Return the levels of each row, in the order of the factors."""
     return [tuple(map(str, row)) for row in zip(*levels.values(), strict=True)]
-
-
-def _estimate(
-    scores: ArrayLike,
-    cell_of_row: Sequence[tuple[str, ...]],
-    effects: Sequence[Effect],
-    pair_ids: Ids | None,
-    cluster_ids: ClusterIds,
-    sample_ids: Sequence[Any] | None = None,
-) -> Factorial:
-    """Estimate effects, and test by term whether any is not 0."""
-    cells = list(effects[0].weights)
-    indexes = {cell: index for index, cell in enumerate(cells)}
-    names = [", ".join(cell) for cell in cells]
-    codes = np.array([indexes[cell] for cell in cell_of_row])
-    score = scores_of_groups(scores, len(codes))
-    groups = GroupScores.of(score, codes, names, cluster_ids, pair_ids, sample_ids=sample_ids)
-    estimated = []
-    by_term: dict[str, list[Effect]] = {}
-    for effect in effects:
-        estimate = groups.contrast(_weights(effect), test_constant=True)
-        estimated.append(replace(effect, estimate=estimate))
-        by_term.setdefault(effect.term, []).append(estimated[-1])
-    terms = {
-        term: groups.omnibus_of(
-            [_weights(effect) for effect in of_term],
-            [effect.estimate.p_value for effect in of_term],
-        )
-        for term, of_term in by_term.items()
-    }
-    return Factorial(tuple(estimated), terms, groups)
 
 
 def crossed_effects(

@@ -256,8 +256,23 @@ def by_pair(
     Raises:
         ValueError: an incomplete pair, or a missing id.
     """
-    if len(pair_ids) != len(score):
-        raise ValueError(f"{len(score)} scores and {len(pair_ids)} pair_ids, expected one per row.")
+    rows = pair_rows(sides, pair_ids, names)
+    return np.asarray(score, dtype=np.float64)[rows], rows.min(axis=1)
+
+
+def pair_rows(sides: Codes, pair_ids: Ids, names: Sequence[str]) -> Codes:
+    """Return the row of each group of each pair, shape (pairs, groups); pairs are in the order of their first rows.
+
+    Args:
+        sides: shape (rows,), the index of each row's group in ``names``.
+        pair_ids: shape (rows,).
+        names: the names of the groups.
+
+    Raises:
+        ValueError: an incomplete pair, or a missing id.
+    """
+    if len(pair_ids) != len(sides):
+        raise ValueError(f"{len(sides)} scores and {len(pair_ids)} pair_ids, expected one per row.")
     numbers_by_id: dict[Any, int] = {}
     ids = known_ids(pair_ids, "pair_ids").tolist()
     pairs = np.array([numbers_by_id.setdefault(name, len(numbers_by_id)) for name in ids], np.intp)
@@ -271,6 +286,6 @@ def by_pair(
         raise ValueError(
             f"pair {name!s} has {counts[pair, group]} rows of {names[group]!r}, expected one."
         )
-    table = np.empty(shape)
-    table[pairs, sides] = score
-    return table, np.unique(pairs, return_index=True)[1]
+    rows = np.empty(shape, dtype=np.intp)
+    rows[pairs, sides] = np.arange(len(sides))
+    return rows

@@ -11,7 +11,15 @@ from numpy.typing import ArrayLike
 
 from swapbias.measures.contrast import clustered_name, linear_contrast
 from swapbias.measures.design import level_sizes, shares_in
-from swapbias.measures.estimate import ClusterIds, Codes, Estimate, Floats, Ids, by_pair, known_ids
+from swapbias.measures.estimate import (
+    ClusterIds,
+    Codes,
+    Estimate,
+    Floats,
+    Ids,
+    known_ids,
+    pair_rows,
+)
 from swapbias.measures.random_factors import Factors, factor_codes, numbered, rows_of
 from swapbias.measures.spreads import mean_of, pooled_spread, spread_of
 
@@ -89,31 +97,8 @@ class GroupScores:
         Raises:
             ValueError: an incomplete pair, a missing id, or a weight below 0.
         """
-        if pair_ids is None:
-            is_scored = ~np.isnan(score)
-            sides = codes[is_scored]
-            return cls(
-                names=names,
-                values=score[is_scored],
-                sides=sides,
-                factors=rows_of(factor_codes(cluster_ids, len(score)), is_scored),
-                paired=False,
-                n_unscored=int((~is_scored).sum()),
-                shares=shares_in(weights, is_scored, sides),
-            )
-        table, first = by_pair(score, codes, pair_ids, names)
-        complete = np.flatnonzero(~np.isnan(table).any(axis=1))
-        samples = np.zeros(len(score), np.intp)
-        if sample_ids is not None:
-            samples = np.unique(known_ids(sample_ids, "sample_ids"), return_inverse=True)[1]
-        return cls(
-            names=names,
-            values=table[complete],
-            sides=samples[first[complete]],
-            factors=rows_of(factor_codes(cluster_ids, len(score), pair_ids), first[complete]),
-            paired=True,
-            n_unscored=len(table) - len(complete),
-        )
+        rows = GroupRows.of(codes, names, cluster_ids, pair_ids, sample_ids=sample_ids)
+        return rows.with_scores(score, weights)
 
     @property
     def means(self) -> Floats:
@@ -210,6 +195,86 @@ class GroupScores:
         )
         means_by_group = dict(zip(self.names, means.tolist(), strict=True))
         return Omnibus(estimate, count, means_by_group).with_p_values(p_values)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRows:
+    """Rows of k groups; what does not depend on their scores is found once for all scores."""
+
+    names: Sequence[str]
+    """The names of the groups."""
+    codes: Codes
+    """Shape (rows,): the index of each row's group."""
+    factors: Factors
+    """The cluster of each unit, a row or a pair, in each random factor."""
+    samples: Codes
+    """Shape (units,), of pairs alone: 0, or 1 for the sample that is subtracted."""
+    pairs: Codes | None = None
+    """Shape (pairs, groups): the row of each; None: rows are not paired."""
+
+    @classmethod
+    def of(
+        cls,
+        codes: Codes,
+        names: Sequence[str],
+        cluster_ids: ClusterIds,
+        pair_ids: Ids | None = None,
+        *,
+        sample_ids: Sequence[Any] | None = None,
+    ) -> "GroupRows":
+        """Return rows of groups.
+
+        Args:
+            codes: shape (rows,), the index of each row's group in ``names``.
+            names: the names of the groups.
+            cluster_ids: as in ``paired_gap``.
+            pair_ids: shape (rows,), each id once in every group; None: rows are not paired.
+            sample_ids: shape (rows,), with pairs only: two samples of pairs; None: one.
+
+        Raises:
+            ValueError: an incomplete pair, or a missing id.
+        """
+        if pair_ids is None:
+            factors = factor_codes(cluster_ids, len(codes))
+            return cls(names, codes, factors, np.zeros(len(codes), np.intp))
+        pairs = pair_rows(codes, pair_ids, names)
+        first = pairs.min(axis=1)
+        samples = np.zeros(len(codes), np.intp)
+        if sample_ids is not None:
+            samples = np.unique(known_ids(sample_ids, "sample_ids"), return_inverse=True)[1]
+        factors = rows_of(factor_codes(cluster_ids, len(codes), pair_ids), first)
+        return cls(names, codes, factors, samples[first], pairs)
+
+    def with_scores(self, score: Floats, weights: ArrayLike | None = None) -> GroupScores:
+        """Return the scores of rows, or of complete pairs.
+
+        Args:
+            score: shape (rows,), NaN where a row has none.
+            weights: shape (rows,), without pairs only, from 0; None: all weigh the same.
+
+        Raises:
+            ValueError: a weight below 0.
+        """
+        if self.pairs is None:
+            is_scored = ~np.isnan(score)
+            sides = self.codes[is_scored]
+            shares = shares_in(weights, is_scored, sides)
+            values = score[is_scored]
+        else:
+            table = score[self.pairs]
+            is_scored = np.asarray(~np.isnan(table).any(axis=1))
+            sides = self.samples[is_scored]
+            shares = None
+            values = table[is_scored]
+        return GroupScores(
+            names=self.names,
+            values=values,
+            sides=sides,
+            factors=rows_of(self.factors, is_scored),
+            paired=self.pairs is not None,
+            n_unscored=int((~is_scored).sum()),
+            shares=shares,
+        )
 
 
 def _divide(value: float, spread: float) -> float:
