@@ -29,6 +29,14 @@ SCORE_OF = "score of "
 
 
 @dataclass(frozen=True, slots=True)
+class Shares:
+    """The share of each unit in the mean of its sample."""
+
+    of_units: Floats | None
+    """Shape (units,); None where all of a sample weigh the same."""
+
+
+@dataclass(frozen=True, slots=True)
 class Units:
     """Units that a gap is the mean of: one value a pair or prompt, of one sample or a weighted sum of several."""
 
@@ -48,6 +56,8 @@ class Units:
     """A random factor of which there is one level; blank for none."""
     fixed: str = ""
     """The fixed levels, beyond which the gap says nothing (``3 topics``); blank for none."""
+    all_shares: Shares | None = None
+    """The shares of all units, found once for further scores of them; None: found when they are read."""
 
     @classmethod
     def of(
@@ -94,6 +104,8 @@ class Units:
         Args:
             chosen: the units to take, shape (units,); all by default.
         """
+        if self.all_shares is not None and isinstance(chosen, slice) and chosen == slice(None):
+            return self.all_shares.of_units
         experiment = self.context.experiment
         sides = self.columns[1][chosen]
         if experiment.design.aggregate:

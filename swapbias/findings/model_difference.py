@@ -216,7 +216,7 @@ def _rows_alike(
         both, scores = scores_of_two(rows, reference)
         if not len(both):
             continue
-        names = [name for name in both if _is_read(experiment, name)]
+        names = _columns_read(experiment, list(both))
         alike = (of_table for plain, of_table in tables if _are_alike(plain, both, names))
         scores_of_table = next(alike, None)
         if scores_of_table is None:
@@ -240,16 +240,17 @@ def _are_alike(plain: pd.DataFrame, rows: pd.DataFrame, names: Sequence[str]) ->
     )
 
 
-def _is_read(experiment: Experiment, column: str) -> bool:
-    """Tell whether the findings of a question read a column of scored rows, besides scores."""
+def _columns_read(experiment: Experiment, columns: Sequence[str]) -> list[str]:
+    """Return the columns of scored rows that the findings of a question read, besides scores."""
     if ANSWERS in experiment.shows.rates:  # means over sentences read what was answered
-        return column not in ("score", OTHER, CHANGE)
+        return [name for name in columns if name not in ("score", OTHER, CHANGE)]
     compares = experiment.compares
     design = experiment.design
-    return column in {
+    read = {
         "group", "pair_id", "label", compares.subset, *compares.factors, *compares.slopes, *design.random,
         *design.fixed, *design.aggregate, *(part.column for part in experiment.shows.slices),
     }  # fmt: skip
+    return [name for name in columns if name in read]
 
 
 def _as_differences(experiment: Experiment, all_findings: Iterable[Finding]) -> list[Finding]:

@@ -1,36 +1,26 @@
 """Rows whose groups are compared, and the units that comparisons make of their scores."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from swapbias.findings.compared_units import SCORE_OF, Units
+from swapbias.findings.compared_units import SCORE_OF, Shares, Units
 from swapbias.findings.context import Context
 from swapbias.findings.scored_rows import by_sentence
-from swapbias.measures import Floats, pair_units, random_factors
+from swapbias.measures import Floats, pair_units
 
 
 @dataclass(frozen=True, slots=True)
 class _UnitFrame:
     """Units of several scores of the same rows, as far as they are the same."""
 
-    rows: pd.DataFrame
-    """The first row of each unit, with its ``sample``."""
+    units: Units
+    """The units without their scores, as if all had one."""
     kept: NDArray[np.bool_]
     """Shape (units of the comparison,): which of them are compared."""
-    weights: tuple[float, ...]
-    """Weights of the samples' means in the gap."""
-    factors: random_factors.Factors
-    """The cluster of each unit in each random factor."""
-    cluster_vars: str
-    """The names of the random factors."""
-    single: str
-    """A random factor of which there is one level; blank for none."""
-    fixed: str
-    """The fixed levels; blank for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +78,10 @@ class ComparedRows:
         scores_by_group = {
             name: of_group[kept] for name, of_group in _scores_by_group(context, units).items()
         }
-        rows = frame.rows.assign(value=values, **scores_by_group)
+        rows = frame.units.rows.assign(value=values, **scores_by_group)
         if np.isnan(values).any():
-            return Units.of(rows, context, frame.weights)
-        return Units(
-            rows=rows,
-            context=context,
-            factors=frame.factors,
-            cluster_vars=frame.cluster_vars,
-            weights=frame.weights,
-            single=frame.single,
-            fixed=frame.fixed,
-        )
+            return Units.of(rows, context, frame.units.weights)
+        return replace(frame.units, rows=rows, context=context)
 
     def gaps(self, context: Context, score: str) -> Floats:
         """Return the gap of each pair in a score, NaN where a score of it is.
@@ -124,17 +106,8 @@ class ComparedRows:
             kept = rows[subset].isin(contrast).to_numpy()
             rows = rows[kept]
             rows = rows.assign(sample=(rows[subset] == contrast[1]).astype(int))
-        rows = rows.reset_index(drop=True)
-        factors, cluster_vars = context.random(rows)
-        return _UnitFrame(
-            rows=rows,
-            kept=kept,
-            weights=weights,
-            factors=factors,
-            cluster_vars=cluster_vars,
-            single=context.single(rows),
-            fixed=context.fixed(rows),
-        )
+        alike = Units.of(rows.assign(value=0.0), context, weights)
+        return _UnitFrame(replace(alike, all_shares=Shares(alike.shares())), kept)
 
 
 def gap_units(context: Context, rows: pd.DataFrame) -> Units | None:

@@ -44,12 +44,13 @@ def units_of_pairs(
     """
     count = int(pairs.max(initial=-1)) + 1
     cells = pairs * len(weights) + groups
-    if len(np.unique(cells)) < len(cells):
+    if np.bincount(cells).max(initial=0) > 1:
         raise ValueError("a pair has two rows of one group, expected one of each.")
     table = np.full((count, len(weights)), math.nan)
     table[pairs, groups] = scores
     signs = np.array(list(weights.values()))
     gaps = table @ signs
     gaps[np.abs(gaps) <= ROUNDING * (np.abs(table) @ np.abs(signs))] = 0.0  # rounding has no spread
-    first = np.unique(pairs, return_index=True)[1]
+    first = np.empty(count, dtype=np.intp)
+    first[pairs[::-1]] = np.arange(len(pairs))[::-1]  # of a pair's rows the first is written last
     return ComparedUnits(first, gaps, np.zeros(count, dtype=np.intp), (1.0,), table)

@@ -252,10 +252,13 @@ def _rows_by_key(
     """Return prompts and findings by column of each row, by study, experiment, unit and quantity."""
     rows: dict[tuple[str, ...], list[tuple[frozenset[Prompts], dict[int, Finding]]]] = {}
     for index, (model, run, _) in enumerate(columns):
+        prompts_read: dict[tuple[str, ...], frozenset[Prompts]] = {}
         for finding in comparisons(list(model.found), rates=True):
             key = (finding.study, finding.experiment, finding.unit, *finding.key())
             same_quantity = rows.setdefault(key, [])
-            prompts = prompts_of(finding, run.manifest)
+            if key[:2] not in prompts_read:
+                prompts_read[key[:2]] = prompts_of(finding, run.manifest)
+            prompts = prompts_read[key[:2]]
             # One config may be read by two experiments of which a run has one: any common entry will do.
             cells = next((cells for others, cells in same_quantity if prompts & others), None)
             if cells is None:

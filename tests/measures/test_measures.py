@@ -11,6 +11,7 @@ from statsmodels.stats.multitest import multipletests
 from swapbias.measures import Estimate, adjust
 from swapbias.measures.gaps import correlation, group_gap, mean_score, paired_gap
 from swapbias.measures.group_scores import sign_test_p
+from swapbias.measures.pair_units import units_of_pairs
 from swapbias.measures.rates import flip_rate, share_above, share_right
 
 NAN = math.nan
@@ -268,6 +269,17 @@ def test_equal_estimates_with_nan():
     assert one != replace(other, ci_low=0.0)
     assert Estimate(float("nan")) != Estimate(0.0)
     assert one != 0.1
+
+
+def test_units_of_pairs():
+    """A pair is a unit at the first of its rows, and a pair with two rows of one group is refused."""
+    scores = np.array([0.5, 0.2, 0.1, 0.6])
+    groups = np.array([1, 0, 0, 1])
+    units = units_of_pairs(scores, groups, np.array([0, 1, 0, 1]), {"f": 1.0, "m": -1.0})
+    assert units.rows.tolist() == [0, 1]
+    assert units.values == pytest.approx([0.1 - 0.5, 0.2 - 0.6])
+    with pytest.raises(ValueError, match="two rows of one group"):
+        units_of_pairs(scores, groups, np.array([0, 1, 1, 0]), {"f": 1.0, "m": -1.0})
 
 
 def test_record_of_values():
