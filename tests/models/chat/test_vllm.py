@@ -2,6 +2,9 @@
 
 import json
 import math
+import os
+import re
+import subprocess
 import sys
 
 import pytest
@@ -13,6 +16,7 @@ from swapbias.models import LoadOptions
 from swapbias.models.chat import ChatOptions, load_chat
 from swapbias.models.chat.local import LocalChatScorer
 from swapbias.models.chat.offline_vllm import VllmScorer
+from swapbias.models.chat.vllm_log import VllmLog
 from swapbias.runs import Settings, start
 from swapbias.studies import Candidate, Prompt
 from tests import tiny
@@ -30,7 +34,9 @@ PROMPTS = [
 @pytest.fixture(autouse=True)
 def vllm(monkeypatch):
     monkeypatch.setitem(sys.modules, "vllm", fake_vllm.module())
-    monkeypatch.setenv("VLLM_NO_USAGE_STATS", "")
+    for name in ("VLLM_NO_USAGE_STATS", "VLLM_LOGGING_STREAM", "VLLM_LOGGING_LEVEL"):
+        monkeypatch.setenv(name, "")  # back to what it was
+        monkeypatch.delenv(name)
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +91,116 @@ def test_answers_of_transformers(folder):
     assert len(set(seeds)) == 3
 
 
+WORKER = """(EngineCore pid=7) ERROR 11-29 23:54:25 [core.py:15] Traceback (most recent call last):
+(EngineCore pid=7) ERROR 11-29 23:54:25 [core.py:15] torch.OutOfMemoryError: CUDA out of memory. Tried hard.
+(EngineCore pid=7) ERROR 11-29 23:54:26 [core.py:15] RuntimeError: Engine core ended
+"""
+PASSED_ON = "[core.py:15] RuntimeError: Worker failed with error 'No room for a prompt. Buy more', please check"
+
+
+def vllm_that_says(text, monkeypatch, name="generate"):
+    """Let the stand-in print a log from a process that it starts, and end."""
+
+    def end(self, *unused, **settings):
+        code = "import sys; print(sys.argv[1]); print(sys.argv[1], file=sys.stderr)"
+        subprocess.run([sys.executable, "-c", code, text], check=True)
+        raise fake_vllm.EngineDeadError
+
+    monkeypatch.setattr(fake_vllm.LLM, name, end)
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (WORKER, "CUDA out of memory"),
+        (PASSED_ON, "No room for a prompt"),
+        ("KeyError: 'layers'", "KeyError 'layers'"),
+        ("Loading 100 %", "EngineCore encountered an issue"),
+    ],
+    ids=["out of memory", "passed on", "one word", "no reason"],
+)
+def test_reason_of_an_end(said, told, folder, monkeypatch, capfd):
+    """Why vLLM ends is the first error that a process of it prints, and the terminal has one sentence alone."""
+    vllm_that_says(said, monkeypatch, "__init__")
+    with pytest.raises(
+        ValueError, match=rf"^Model '.*' cannot be loaded by vLLM: {re.escape(told)}\.$"
+    ):
+        offline(folder)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_end_while_answering(folder, monkeypatch):
+    """A vLLM that ends on the way is told of with its reason, of notes by its kind alone."""
+    scorer = offline(folder, max_tokens=2)
+    vllm_that_says(WORKER, monkeypatch)
+    told = r"^vLLM ended while .* answered \(CUDA out of memory\)\. Run the same command again to resume\.$"
+    with scorer.output.kept(), pytest.raises(ValueError, match=told):
+        scorer.score(PROMPTS)
+    with (
+        scorer.output.kept(),
+        pytest.raises(ValueError, match=r"answered \(EngineDeadError\)\. Run"),
+    ):
+        scorer.reading_notes().score(PROMPTS)
+
+
+def test_log_of_vllm(monkeypatch, capfd):
+    """vLLM logs errors alone, not on the standard output, and nothing is sent; a level of the user's is kept."""
+    with VllmLog().kept():
+        os.write(1, b"INFO")
+    assert capfd.readouterr() == ("", "")
+    assert {name: value for name, value in os.environ.items() if name.startswith("VLLM_")} == {
+        "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_LOGGING_STREAM": "ext://sys.stderr",
+        "VLLM_LOGGING_LEVEL": "ERROR",
+    }
+    monkeypatch.setenv("VLLM_LOGGING_LEVEL", "DEBUG")
+    with VllmLog().kept():
+        os.write(2, b"DEBUG")
+    assert capfd.readouterr() == ("", "DEBUG")
+
+
+def test_end_of_python(folder, monkeypatch):
+    """The processes of vLLM are ended as Python ends, before it waits for them, and not if they have ended."""
+    asked = []
+    monkeypatch.setattr("atexit.register", lambda *call: asked.append(call))
+    scorer = offline(folder)
+    engine = scorer.llm.llm_engine.engine_core
+    end, reference = asked[-1]
+    end(reference)
+    assert engine.ended == 1
+    end(lambda: None)
+
+
+def test_portions_on_a_cpu(folder, monkeypatch):
+    """On a CPU prompts are asked in portions that vLLM reads in one step, with the answers of one portion."""
+    texts = []
+    for step in (fake_vllm.STEP, 10_000):
+        monkeypatch.setattr(fake_vllm, "STEP", step)
+        loaded = offline(folder, max_tokens=2)
+        scorer = VllmScorer(
+            loaded.llm,
+            loaded.tokenizer,
+            model_id="m",
+            identity={"device": "cpu"},
+            options=loaded.options,
+        )
+        many = [
+            Prompt(f"q{number}/t1", "p", "woman", QUESTION.format(number), OPTIONS)
+            for number in range(20)
+        ]
+        scorer.score(many)
+        texts.append({answer.prompt_id: answer.answer for answer in scorer.log.values()})
+    assert len(texts[0]) == 20
+    assert texts[0] == texts[1]
+
+
+def test_more_tops_than_tokens(folder):
+    """More first tokens than the model has are not asked for: vLLM would end."""
+    scorer = offline(folder, scoring="log-odds", top_logprobs=5_000)
+    scorer.score(PROMPTS)
+    assert {chosen.logprobs for _, chosen in scorer.llm.asked} == {len(scorer.tokenizer)}
+
+
 def test_prompt_longer_than_the_model(folder):
     """A prompt longer than vLLM reads gets no answer and no score, and others do."""
     long = Prompt("long", "p", "woman", QUESTION.format("so " * 300), OPTIONS)
@@ -106,6 +222,7 @@ def test_how_it_is_loaded(folder):
         "seed": 0,
         "trust_remote_code": False,
         "enable_prefix_caching": True,
+        "max_model_len": -1,  # as many as the memory holds
         "max_logprobs": 40,
         "tensor_parallel_size": 1,
     }
