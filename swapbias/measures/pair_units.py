@@ -51,6 +51,6 @@ def units_of_pairs(
     signs = np.array(list(weights.values()))
     gaps = table @ signs
     gaps[np.abs(gaps) <= ROUNDING * (np.abs(table) @ np.abs(signs))] = 0.0  # rounding has no spread
-    first = np.empty(count, dtype=np.intp)
-    first[pairs[::-1]] = np.arange(len(pairs))[::-1]  # of a pair's rows the first is written last
+    first = np.full(count, len(pairs))
+    np.minimum.at(first, pairs, np.arange(len(pairs)))
     return ComparedUnits(first, gaps, np.zeros(count, dtype=np.intp), (1.0,), table)
