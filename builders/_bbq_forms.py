@@ -279,15 +279,23 @@ def read_objects(path: Path) -> list[dict[str, Any]]:
     if path.suffix == _TSV:
         return list(_table_objects(path.name, content))
     objects = []
-    for number, text in enumerate(tables.decoded(path.name, content).splitlines(), start=1):
-        try:
-            value = json.loads(text)
-        except ValueError:
-            value = None
-        if not isinstance(value, dict):
+    # A text in JSON may hold other signs that end lines, such as U+2028.
+    for number, text in enumerate(io.StringIO(tables.decoded(path.name, content)), start=1):
+        value = _object_of(text)
+        if value is None:
             raise ValueError(f"{path.name}:{number}: no JSON object. Correct the line.")
         objects.append(value)
     return objects
+
+
+def _object_of(text: str) -> dict[str, Any] | None:
+    """Return the JSON object of a line; None where it is none, or has half a character that no file can hold."""
+    try:
+        value = json.loads(text)
+        json.dumps(value, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _table_objects(name: str, content: bytes) -> Iterator[dict[str, Any]]:

@@ -27,6 +27,12 @@ DISAMBIGUATED = "disambig"
 UNKNOWN = "unknown"
 TARGET = "stereotyped"  # the label of whom a stereotype is about, where the data have no group of one name
 OPTIONS = ("ans0", "ans1", "ans2")
+_TEXTS = (
+    "category",
+    "template",
+    "context",
+    "question",
+)  # fields that prompts and names are made of
 QUAD = (("neg", "ambig"), ("neg", "disambig"), ("nonneg", "ambig"), ("nonneg", "disambig"))
 """Polarity and condition of four lines that have one pair of words."""
 WITH_NAMES = 25
@@ -154,18 +160,18 @@ def read_lines(path: Path, *, how: Tables | None = None) -> list[Line]:
 
 
 def language_name(path: Path, how: Tables) -> str:
-    """Name the language of a file; blank where it has no lines.
+    """Name the language of a file.
 
     Args:
         path: a file of JSON lines, or a table with tabs between cells.
         how: the tables that say how it is read.
 
     Raises:
-        ValueError: its fields are those of no data set, or its language is not known.
+        ValueError: it has no lines, its fields are those of no data set, or its language is not known.
     """
     rows = read_objects(path)
     if not rows:
-        return ""
+        raise ValueError(f"{path.name} has no lines. Fill it in, or move it away.")
     return _language_of(path, rows, how.form_of(path.name, rows), how).name
 
 
@@ -219,14 +225,19 @@ class LineReader:
         missing = [name for name, cell in cells.items() if cell is None]
         if missing:
             raise ValueError(f"{place}: no {listed(map(self._told, missing))}. Fill it in.")
+        for name in _TEXTS:
+            if not _is_text(cells[name]):
+                raise ValueError(f"{place}: {self._told(name)} is no text, or blank. Correct it.")
         category = str(cells["category"])
         template = str(cells["template"])
         target = self.targets.get((category, template, str(row.get("example_id", ""))))
         if target is not None and not target.is_known:
             return None
         options = _options(row, self.form)
-        if options is None:
-            raise ValueError(f"{place}: expected three options. Correct them.")
+        if options is None or len({*map(plain, options)} - {""}) != len(OPTIONS):
+            raise ValueError(
+                f"{place}: expected three options that are different and not blank. Correct them."
+            )
         words, labels, stereotyped = self._people(place, cells, options, target)
         named = self._is_named(template, target)
         line = Line(
@@ -297,7 +308,7 @@ class LineReader:
             return self._people_by_answer(place, cells, options)
         info = cells["answer_info"]
         is_paired = isinstance(info, Mapping) and all(
-            len(info.get(name, ())) == 2 for name in OPTIONS
+            _is_word_and_label(info.get(name)) for name in OPTIONS
         )
         if not is_paired:
             raise ValueError(
@@ -334,6 +345,19 @@ class LineReader:
         roles = {person: TARGET if person == target else "other" for person in persons}
         labels = tuple(roles.get(option, UNKNOWN) for option in options)
         return tuple(options), labels, frozenset([TARGET])
+
+
+def _is_text(value: Any) -> bool:
+    """Tell whether a value is a text or a number that is not blank."""
+    is_scalar = isinstance(value, str | int | float) and not isinstance(value, bool)
+    return is_scalar and bool(str(value).strip())
+
+
+def _is_word_and_label(value: Any) -> bool:
+    """Tell whether a value is a list of two texts, of which some data have blank ones."""
+    return (
+        isinstance(value, list) and len(value) == 2 and all(isinstance(text, str) for text in value)
+    )
 
 
 def _with_details(category: str, named: str, target: Target | None) -> str:

@@ -9,16 +9,18 @@ from pathlib import Path
 
 from swapbias.errors import UsageError, listed, quoted
 from swapbias.files import file_sha256
-from swapbias.studies import corpus_dir, read_table, tables
+from swapbias.studies import corpus_dir, read_table, slots, tables
 
 NAME = "gest"
 GROUPS = ("male", "female")
 TEMPLATES = "language_templates.csv"
 _COLUMNS = ("GEST_ID", "Stereotype_ID", "Neutral", "Masculine", "Feminine")
 _TEMPLATE = ("file", "template", "text", "male", "female", "source")
+_SLOTS = {"sentence", "word"}
 _NUMBER = re.compile(
     r"(\d+)(?:\.0)?"
 )  # a column of numbers with gaps is often written with decimals
+_NO_LETTERS = re.compile(r"[\W_]+")
 _AROUND = ' \t\u00a0.«»“”„"'  # quotation marks and a full stop, which templates have themselves
 
 
@@ -43,10 +45,31 @@ def language_templates(path: Path) -> list[dict[str, str]]:
 
     Args:
         path: the table of the language.
+
+    Raises:
+        ValueError: a template lacks a slot, has one word for both groups, or has the name of another.
     """
     own = path.with_name(TEMPLATES)
     table = own if own.is_file() else corpus_dir(NAME) / TEMPLATES
-    return [row for row in read_table(table, _TEMPLATE) if row["file"] == path.stem]
+    templates = [row for row in read_table(table, _TEMPLATE) if row["file"] == path.stem]
+    for template in templates:
+        _check_template(f"{table.name}: template {template['template']} of {path.stem}", template)
+    count = Counter(template["template"] for template in templates)
+    if repeated := [name for name, times in count.items() if times > 1]:
+        raise ValueError(
+            f"{table.name}: {path.stem} has several templates {repeated[0]}. Give each a name of its own."
+        )
+    return templates
+
+
+def _check_template(where: str, template: Mapping[str, str]) -> None:
+    """Refuse a template in which a man and a woman are not said by two words, or no sentence stands."""
+    if {*slots(template["text"])} != _SLOTS:
+        raise ValueError(
+            f"{where} has not the slots [sentence] and [word] alone. Correct its text."
+        )
+    if template["male"] == template["female"]:
+        raise ValueError(f"{where} has one word for both groups. Correct it.")
 
 
 def content_key(path: Path) -> str:
@@ -164,4 +187,4 @@ def config_name(path: Path, table: str) -> str:
         path: the table of the language.
         table: ``pairs`` or ``templates``.
     """
-    return f"{re.sub(r'[^a-z0-9]+', '_', path.stem.lower())}_{table}"
+    return f"{_NO_LETTERS.sub('_', path.stem.lower())}_{table}"

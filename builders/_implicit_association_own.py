@@ -1,5 +1,6 @@
 """Lists of one's own for implicit_association: stereotypes with two groups, and words of both sides."""
 
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -40,10 +41,12 @@ def own_stereotypes(path: Path) -> tuple[Stereotype, ...]:
         path: the table.
 
     Raises:
-        ValueError: another header, a blank cell, an unknown side, a word of both sides, a side without words, or two
-            groups of one name.
+        ValueError: another header, a blank cell, an unknown side, a word of both sides, a word in two writings, a
+            side without words, two groups of one name, or a name of both groups.
     """
-    rows = read_table(path, COLUMNS)
+    rows = [
+        {column: cell.strip() for column, cell in row.items()} for row in read_table(path, COLUMNS)
+    ]
     if not rows:
         raise ValueError(f"{path.name} has no rows. Write a row for each word.")
     for line, row in enumerate(rows, start=2):
@@ -55,13 +58,18 @@ def own_stereotypes(path: Path) -> tuple[Stereotype, ...]:
     )
 
 
+def _plain(text: str) -> str:
+    """Write a word or name as answers are compared: in lower case, with each accent in its letter."""
+    return unicodedata.normalize("NFC", text).casefold()
+
+
 def _check_row(where: str, row: dict[str, str]) -> None:
     """Check the side and the groups of a row; ValueError names its line."""
     if row["side"] not in SIDES:
         raise ValueError(
             f"{where}: the side is {row['side']!r}, expected {listed(SIDES)}. Correct it."
         )
-    if row["group A"].lower() == row["group B"].lower():
+    if _plain(row["group A"]) == _plain(row["group B"]):
         raise ValueError(f"{where}: both groups are {row['group A']!r}. Name two groups.")
 
 
@@ -74,8 +82,19 @@ def _stereotype(table: str, name: str, rows: Sequence[dict[str, str]]) -> Stereo
     for side, of_side in words.items():
         if not of_side:
             raise ValueError(f"{table}: {name} has no {side} word. Write at least one.")
-    both = sorted(set(words["positive"]) & set(words["negative"]))
+    plain_words = {side: {*map(_plain, of_side)} for side, of_side in words.items()}
+    both = [word for word in words["positive"] if _plain(word) in plain_words["negative"]]
     if both:
         raise ValueError(f"{table}: {both[0]!r} of {name} is positive and negative. Keep one side.")
+    for side, of_side in words.items():
+        if len(plain_words[side]) < len(of_side):
+            raise ValueError(
+                f"{table}: {name} has a {side} word in two writings, which answers do not distinguish. Keep one."
+            )
     pairs = dict.fromkeys((row["group A"], row["group B"]) for row in rows)
+    names_of_a, names_of_b = ({*map(_plain, of_group)} for of_group in zip(*pairs, strict=True))
+    if names_of_both := sorted(names_of_a & names_of_b):
+        raise ValueError(
+            f"{table}: {names_of_both[0]!r} names both groups of {name}. Keep it in one of group A and group B."
+        )
     return Stereotype(name, OWN, words, tuple(Pair(*pair, *pair) for pair in pairs), {})

@@ -49,6 +49,7 @@ COUNTER = "counter"
 ALIGNED = "aligned"
 CONFLICTING = "conflicting"
 PLACES = ("shown first", "shown second", "shown third")
+_NO_LETTERS = re.compile(r"[\W_]+")
 NAMED = ("named first", "named second")
 _COLUMNS = (
     "category", "template", "stereotyped", "other", "context", "negative_of", "detail", "negative", "nonnegative",
@@ -261,7 +262,7 @@ def _pinned_lines(path: Path) -> list[Asked]:
 
 def _config_name(category: str, table: str) -> str:
     """Name the config of a category of the authors, or of a file."""
-    return f"{re.sub(r'[^a-z0-9]+', '_', plain(category))}_{table}"
+    return f"{_NO_LETTERS.sub('_', plain(category))}_{table}"
 
 
 def _rows_of_upstream() -> dict[str, Callable[[], Iterator[Row]]]:

@@ -18,6 +18,7 @@ from swapbias.runs.manifest_entries import now
 from swapbias.runs.results import EXPLAINED, Items, Results, write_results
 from swapbias.runs.run import SCORES, SHA256
 from swapbias.runs.score_notes import (
+    describe_outside,
     describe_repeated,
     describe_same_inputs,
     describe_ungraded,
@@ -68,6 +69,7 @@ def _note_scores(scoring: Scoring, scored_tasks: Sequence[ScoredTask]) -> None:
         "unread": [
             *describe_unread(items, scored_tasks),
             *describe_ungraded(items),
+            *describe_outside(items),
             *_reader_notes(scored_tasks, "withheld"),
         ],
         "repeats": repeated,

@@ -89,7 +89,7 @@ def _demonstration(settings: Settings) -> tuple[list[Task], list[Skipped]]:
     """Return the tasks of the demonstration with their rows, and those whose libraries are not installed."""
     tasks, skipped = without_missing(demonstration_tasks(), settings)
     with_rows = [expanded(with_prompts(task, settings, slow=False), settings) for task in tasks]
-    return [distinct(task) for task in with_rows], skipped
+    return [distinct(task, settings) for task in with_rows], skipped
 
 
 def _requested(settings: Settings) -> list[Kind]:
@@ -338,11 +338,11 @@ def _tasks(
         empty.kind.check_installed(model, experiment, settings)
         of_model = replace(empty, model=model)
         for task in _with_rows(of_model, settings, notes, trains=trains, slow=slow):
-            reason = unreadable(task, trains)
+            reason = unreadable(task, settings, trains)
             if reason:
                 reasons.append((experiment.name, _of_split(task, reason)))
             else:
-                tasks.append(distinct(task))
+                tasks.append(distinct(task, settings))
             for part in _untrainable_parts(task, trains=trains):
                 if part not in reasons:
                     reasons.append(part)

@@ -11,6 +11,7 @@ from swapbias.runs.scored_task import ScoredTask
 from swapbias.studies import Experiment, load_study
 
 _LONGEST = 80  # characters of an answer in a sentence
+_OUTSIDE = "outside"  # probability that no option has
 _KEYS = ["experiment", "model_id"]
 
 
@@ -66,6 +67,26 @@ def describe_ungraded(items: Mapping[str, pd.DataFrame]) -> Iterator[str]:
                         f"{study} {name}: {sum(counts.values()):,} of {len(rows):,} answers of {model_id} have no "
                         f"grade of the judge {judge} ({', '.join(reasons)})."
                     )
+
+
+def describe_outside(items: Mapping[str, pd.DataFrame]) -> Iterator[str]:
+    """Say where the options of an experiment have less than half of a model's probability, a sentence for each.
+
+    What is compared is then what a model would say of the options, and not what it says.
+
+    Args:
+        items: scored rows by study.
+    """
+    for study, frame in items.items():
+        if _OUTSIDE not in frame:
+            continue
+        for (name, model_id), rows in frame.groupby(_KEYS, sort=False):
+            outside = rows[_OUTSIDE].mean()  # without prompts that have no score
+            if outside > findings.HALF:
+                yield (
+                    f"{study} {name}: {model_id} begins with none of the options at {100 * outside:.1f} % of the "
+                    "probability, and scores are shares of the rest. Compare with -M scoring=sampled."
+                )
 
 
 def describe_same_inputs(items: Mapping[str, pd.DataFrame]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from itertools import chain, compress
 from pathlib import Path
 
 from swapbias import models, studies
-from swapbias.errors import UsageError
+from swapbias.errors import UsageError, listed
 from swapbias.models import kind_of
 from swapbias.models.clinical import NoteOptions
 from swapbias.notes import AS_TRAINED, Notes
@@ -46,11 +46,12 @@ def expanded(task: Task, settings: Settings) -> Task:
     return replace(task, rows=[*rows, *others], n_prompts=len(rows), factless=factless)
 
 
-def unreadable(task: Task, trains: bool) -> str:
-    """Return why an experiment on notes has nothing to read or to learn from.
+def unreadable(task: Task, settings: Settings, trains: bool) -> str:
+    """Return why an experiment on data of the user's, such as notes, has nothing to compare or to learn from.
 
     Args:
         task: the task with its rows.
+        settings: the settings of the audit.
         trains: whether classifiers are trained.
 
     Returns:
@@ -59,6 +60,11 @@ def unreadable(task: Task, trains: bool) -> str:
     Raises:
         UsageError: no note states a fact of the checklist.
     """
+    if _is_of_data(task, settings):
+        named = task.experiment.words.named
+        missing = row_check.missing_sides(task.experiment, task.rows)
+        names = listed([named.get(name, name) for name in missing])
+        return f"the data have no prompts of {names}" if missing else ""
     if task.notes is None:
         return ""
     if not task.rows and task.factless:
@@ -85,9 +91,11 @@ def with_prompts(task: Task, settings: Settings, *, slow: bool) -> Task:
     experiment = task.experiment
     corpus = _corpus(task.study.name, settings)
     tables_of_configs = [studies.config_rows(corpus, name) for name in task.configs]
-    is_of_data = bool(prompt_data.source_of(task.study.name, settings.prompt_data))
+    is_of_data = _is_of_data(task, settings)
     is_usual = task.configs == experiment.reads.configs and not is_of_data
-    if task.study.name not in own_studies():
+    if is_of_data:
+        _refuse_shared_pairs(task, tables_of_configs)
+    elif task.study.name not in own_studies():
         all_rows = [*chain.from_iterable(tables_of_configs)]
         row_check.check_rows(task.study, experiment, all_rows, whole=is_usual)
     limited = _limited_together(tables_of_configs, settings.limit)
@@ -112,6 +120,24 @@ def with_prompts(task: Task, settings: Settings, *, slow: bool) -> Task:
         n_prompts=len(rows),
         n_available=n_available if is_part else 0,
     )
+
+
+def _is_of_data(task: Task, settings: Settings) -> bool:
+    """Tell whether a task reads data of the user's in place of its study's own prompts."""
+    return bool(prompt_data.source_of(task.study.name, settings.prompt_data))
+
+
+def _refuse_shared_pairs(task: Task, tables_of_configs: Sequence[Sequence[Row]]) -> None:
+    """Raise a UsageError for two tables of data whose pairs have one name: they would be pairs of each other."""
+    table_of_pair: dict[str, str] = {}
+    for table, rows in zip(task.configs, tables_of_configs, strict=True):
+        for pair in dict.fromkeys(column(rows, "pair_id")):
+            other = table_of_pair.setdefault(pair, table)
+            if other != table:
+                raise UsageError(
+                    f"{other} and {table} both have the prompt {pair}. Give a folder with one of their files, "
+                    f"or name a table, as in --study {task.study.name}:{table}."
+                )
 
 
 def _corpus(name: str, settings: Settings) -> Corpus:
@@ -253,13 +279,15 @@ def _affordable(rows: Sequence[Row], passes: int) -> Sequence[Row]:
     return _limited(rows, max(1, len(rows) * _MOST_CALLS // calls))
 
 
-def distinct(task: Task) -> Task:
+def distinct(task: Task, settings: Settings) -> Task:
     """Return a task without those pairs of the user's own whose texts are another's: they are no further evidence.
 
     Args:
         task: the task with its rows.
+        settings: the settings of the audit.
     """
     is_own = task.notes is not None or task.study.name in own_studies()
+    is_own = is_own or _is_of_data(task, settings)
     if not is_own or not task.experiment.is_paired:
         return task
     is_read = _first_of_its_texts(task)

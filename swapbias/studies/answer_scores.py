@@ -15,7 +15,7 @@ from swapbias.studies.answers import (
     is_refusal,
     read_answer,
 )
-from swapbias.studies.assignment_answers import read_assignments
+from swapbias.studies.assignment_answers import plain_word, read_assignments
 from swapbias.studies.catalogue import load_lexicon
 from swapbias.studies.chats import turns
 from swapbias.studies.checklists import Fact, stated
@@ -174,9 +174,8 @@ def read_assignment(prompt: Prompt, text: str, *, cut: bool = False) -> Read:
     """
     values = {candidate.text: candidate.value for candidate in prompt.candidates}
     options = read_assignments(without_reasoning(text), values)
-    # A list may have "didnt", which models correct.
-    by_word = {word.replace("'", ""): option for word, option in options.items()}
-    value = values.get(by_word.get(prompt.condition.casefold().replace("'", ""), ""))
+    by_word = {plain_word(word): option for word, option in options.items()}
+    value = values.get(by_word.get(plain_word(prompt.condition), ""))
     refused = not options and is_refusal(text)
     score = math.nan if value is None else value
     return score, _unread(score, refused)

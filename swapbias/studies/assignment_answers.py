@@ -1,6 +1,7 @@
 """Read assignments: a line for each word, with the option that it is given to behind a hyphen or a colon."""
 
 import re
+import unicodedata
 from collections.abc import Collection
 
 # Marks of lists and bold type, and a number, before a line.
@@ -41,7 +42,20 @@ def _split(line: str, names: Collection[str]) -> tuple[str, str]:
     return "", ""
 
 
+def plain_word(word: str) -> str:
+    """Write a word as the words of an answer are written, which may correct "didnt".
+
+    Args:
+        word: the word.
+
+    Returns:
+        It in lower case without apostrophes, each accent in its letter.
+    """
+    return unicodedata.normalize("NFC", word).casefold().replace("'", "")
+
+
 def _plain(text: str) -> str:
     """Write a text in lower case, without quotes, marks of type and a stop or comma at its end."""
+    text = unicodedata.normalize("NFC", text)
     bare = _TYPE.sub("", text.strip().rstrip(".,;").strip())
     return " ".join(bare.replace("’", "'").casefold().split())

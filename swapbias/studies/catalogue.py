@@ -1,5 +1,6 @@
 """What a study is, and how its leaf (one builder file, one folder of tables) is found by name."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -236,9 +237,13 @@ def local_corpus(name: str, folder: "str | PathLike[str]", *, table: str = "") -
     if table:
         title = f"{title}, swapped by the table {table}"
         options["table"] = table
-    return replace(
-        corpus, configs=corpus.local(Path(folder), **options), title=title, licence="other"
-    )
+    configs = corpus.local(Path(folder), **options)
+    count = Counter(config.name for config in configs)
+    if repeated := [config for config, times in count.items() if times > 1]:
+        raise ValueError(
+            f"Two files of {folder} would both be the table {repeated[0]}. Rename one of them."
+        )
+    return replace(corpus, configs=configs, title=title, licence="other")
 
 
 def study_of_run(name: str, corpora_read: Iterable[Mapping[str, Any]]) -> Study:

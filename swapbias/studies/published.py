@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from swapbias.studies.corpus_folders import corpus_dir
-from swapbias.studies.tables import shown_names, table_name, table_rows
+from swapbias.studies.tables import header_fault, table_name, table_rows
 
 KEY = ("experiment", "subset", "measure", "contrast", "slice_by", "slice_value")
 QUANTITIES = ("value", "p_value", "effect_size")
@@ -101,7 +101,7 @@ def _checked_rows(name: str, content: bytes) -> list[dict[str, str]]:
 
     def header_faults(header: list[str]) -> Iterator[str]:
         if header != list(_COLUMNS):
-            yield f"columns {shown_names(header)}, expected {shown_names(_COLUMNS)}. Fix the header."
+            yield header_fault(header, _COLUMNS)
 
     rows = []
     may_be_blank = {*_COLUMNS} - {*_REQUIRED}

@@ -173,6 +173,24 @@ def check_rows(
     refuse_declaration(study.name, faults)
 
 
+def missing_sides(experiment: Experiment, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """List the groups and parts that an experiment compares and that rows, made of data of the user's, lack.
+
+    Args:
+        experiment: the experiment that reads them.
+        rows: the rows.
+    """
+    compares = experiment.compares
+    groups = [*compares.groups, compares.reference]
+    parts = [*(compares.contrast or ()), compares.primary.subset]
+    missing = [*filter(None, groups)]
+    found = {*_values_of(rows, "group")}
+    if compares.subset:
+        missing += filter(None, parts)
+        found |= {*_values_of(rows, compares.subset)}
+    return [name for name in dict.fromkeys(missing) if name not in found]
+
+
 def _row_faults(
     number: int, study: Study, experiment: Experiment, rows: Sequence[Mapping[str, Any]]
 ) -> Iterator[RawFault]:

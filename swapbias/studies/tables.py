@@ -61,7 +61,7 @@ def _whole_table(
 ) -> list[dict[str, str]]:
     def header_faults(header: Sequence[str]) -> Iterator[str]:
         if header != list(columns):
-            yield f"columns {shown_names(header)}, expected {shown_names(columns)}. Fix the header."
+            yield header_fault(header, columns)
 
     rows = []
     for line, row, faults in table_rows(
@@ -190,6 +190,16 @@ def strict_rows(
         ) from None
 
 
+def header_fault(header: Sequence[str], columns: Sequence[str]) -> str:
+    """Say that a table has another header than it should.
+
+    Args:
+        header: cells of the first line.
+        columns: the columns that are expected.
+    """
+    return f"columns {shown_names(header)}, expected {', '.join(columns)}. Fix the header."
+
+
 def shown_names(header: Sequence[str]) -> str:
     """List names of columns for an error; a first line that is no header may be a note, and is not repeated.
 
@@ -197,7 +207,7 @@ def shown_names(header: Sequence[str]) -> str:
         header: cells of the first line.
     """
     if not all(map(_NAME.fullmatch, header)):
-        return f"{len(header)} columns without names"
+        return "one without a name" if len(header) == 1 else f"{len(header)} without names"
     return ", ".join(header[:20]) or "none"
 
 

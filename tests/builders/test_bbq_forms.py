@@ -481,3 +481,53 @@ def test_planted_answers_in_spanish(tmp_path):
     for choose, gap in ((always_right, 0), (stereotyped, 1)):
         (one,) = answered(table, choose)
         assert one.estimate.value == pytest.approx(gap, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "fault"),
+    [
+        ("context", ["Vi a un abuelo."], "context is no text, or blank"),
+        ("question", " ", "question is no text, or blank"),
+        ("category", {"name": "Age"}, "category is no text, or blank"),
+        ("ans1", "El  abuelo".replace("  ", " "), "three options that are different"),
+        ("ans1", "", "three options that are different and not blank"),
+        ("answer_info", {"ans0": 5}, "answer_info has no word and label"),
+        ("answer_info", {f"ans{index}": None for index in range(3)}, "answer_info has no word"),
+        ("answer_info", {f"ans{index}": "ab" for index in range(3)}, "answer_info has no word"),
+        ("context", "half a character: \ud83d", "no JSON object"),
+    ],
+)
+def test_wrong_cells_are_named(tmp_path, field, value, fault):
+    """A cell that is no text, blank or of another shape is refused with file and line."""
+    line = {**spanish(BOTH[0], "abuelo", "neg", "ambig"), field: value}
+    (tmp_path / "Age_es.jsonl").write_text(json.dumps(line), encoding="utf-8")
+    with pytest.raises(ValueError, match=rf"Age_es\.jsonl:1: .*{fault}"):
+        read_lines(tmp_path / "Age_es.jsonl")
+
+
+def test_lines_that_cannot_be_read(tmp_path):
+    """A line that is nested too deep is refused, and U+2028 within a text ends no line."""
+    line = spanish(BOTH[0], "abuelo", "neg", "ambig")
+    write_lines(
+        tmp_path / "Age_es.jsonl", [{**line, "context": "Vi a un abuelo.\u2028Vi a un nieto."}]
+    )
+    assert len(read_lines(tmp_path / "Age_es.jsonl")) == 1
+    (tmp_path / "Age_es.jsonl").write_text("[" * 200_000, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"Age_es\.jsonl:1: no JSON object"):
+        read_lines(tmp_path / "Age_es.jsonl")
+
+
+def test_empty_files_are_named(tmp_path):
+    """A file without lines has no language, and is refused by its name."""
+    write_lines(tmp_path / "Age_es.jsonl", spanish_lines())
+    write_lines(tmp_path / "Gender_es.jsonl", [])
+    with pytest.raises(ValueError, match=r"Gender_es\.jsonl has no lines"):
+        local_corpus(NAME, tmp_path)
+
+
+def test_files_of_one_table_name(tmp_path):
+    """Two files whose names differ by signs alone would be one table, and are refused."""
+    for name in ("Age_es", "Age-es"):
+        write_lines(tmp_path / f"{name}.jsonl", spanish_lines())
+    with pytest.raises(ValueError, match="would both be the table age_es_ambiguous"):
+        local_corpus(NAME, tmp_path)

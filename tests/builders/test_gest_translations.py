@@ -144,3 +144,31 @@ def test_planted_stereotype(tmp_path, config, planted):
     assert one.estimate.ci_low <= planted <= one.estimate.ci_high
     assert (one.verdict == "gap") == (planted > 0)
     assert one.cluster_vars == "stereotypes"
+
+
+def test_names_in_other_letters(tmp_path):
+    """Tables whose names are of other letters than a to z have configs of these names."""
+    for name in ("中文", "日本語"):
+        write_table(tmp_path, [PAIR], name)
+    configs = local_corpus(NAME, tmp_path).configs
+    assert [config.name for config in configs] == ["中文_pairs", "日本語_pairs"]
+
+
+@pytest.mark.parametrize(
+    ("templates", "fault"),
+    [
+        (["x,[sentence],he,she"], r"template x of Czech has not the slots \[sentence\] and \[word\]"),
+        (["x,[sentence] [word] [other],he,she"], "has not the slots"),
+        (["x,[sentence] [word],he,he"], "template x of Czech has one word for both groups"),
+        (["x,[sentence] [word],he,she", "x,[word]: [sentence],he,she"], "Czech has several templates x"),
+    ],
+    ids=["no word", "another slot", "one word", "one name"],
+)  # fmt: skip
+def test_wrong_templates_are_named(tmp_path, templates, fault):
+    """A template that cannot tell a man from a woman is refused with its table and name."""
+    write_table(tmp_path, [NEUTRAL], "Czech")
+    rows = "".join(f"Czech,{template},own\n" for template in templates)
+    header = "file,template,text,male,female,source\n"
+    (tmp_path / "language_templates.csv").write_text(header + rows, encoding="utf-8")
+    with pytest.raises(ValueError, match=rf"language_templates\.csv: .*{fault}"):
+        local_corpus(NAME, tmp_path)

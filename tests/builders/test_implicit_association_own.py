@@ -70,12 +70,31 @@ def test_own_lists_are_continued_by_causal(tmp_path):
             [LISTS[1], LISTS[1].replace("negative", "positive")],
             "'slow' of age is positive and negative",
         ),
+        (
+            [LISTS[1], LISTS[1].replace("slow", "SLOW").replace("negative", "positive")],
+            "'SLOW' of age is positive and negative",
+        ),
+        (
+            [*LISTS[:2], LISTS[1].replace("slow", "Slow")],
+            "age has a negative word in two writings",
+        ),
+        (
+            [*LISTS[:2], "age,older,younger,flexible,positive"],
+            "'older' names both groups of age",
+        ),
     ],
 )
 def test_own_lists_with_faults_are_refused(tmp_path, lines, sentence):
     """A wrong list is refused with its line or its stereotype."""
     with pytest.raises(ValueError, match=sentence):
         _rows(tmp_path, lines)
+
+
+def test_wrong_columns_are_named(tmp_path):
+    """Columns with a blank in their names are named as they are expected."""
+    (tmp_path / "lists.csv").write_text(HEADER.replace(",", ";") + "\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="expected stereotype, group A, group B, word, side"):
+        list(catalogue.local_corpus("implicit_association", tmp_path).config("own_default").rows())
 
 
 def test_own_lists_need_their_file(tmp_path):

@@ -37,7 +37,8 @@ def read(study, place):
 def spanish_data(tmp_path):
     """Two files in the form of EsBBQ."""
     for name in ("Age", "Gender"):
-        write_lines(tmp_path / "data_es" / f"{name}.jsonl", spanish_lines())
+        lines = [{**line, "category": name} for line in spanish_lines()]
+        write_lines(tmp_path / "data_es" / f"{name}.jsonl", lines)
     return tmp_path
 
 
@@ -159,3 +160,35 @@ def test_credentialed_data(tmp_path):
     with pytest.raises(UsageError, match="must not be read as data of a study") as refusal:
         plan_tasks(settings_of("gest", tmp_path))
     assert "Secret" not in str(refusal.value)
+
+
+def test_experiments_of_causal_models(tmp_path):
+    """An experiment whose name is not that of its table's rows reads data too, and a repeated line counts once."""
+    write_lines(tmp_path / "Age_es.jsonl", [*spanish_lines(), *spanish_lines()])
+    folder = tiny.save_causal(tmp_path / "model")
+    words = WordOptions(prompt_data=str(tmp_path))
+    settings = Settings(model=str(folder), studies=("bbq:ambiguous_odds",), options=(words,))
+    (task,), _ = plan_tasks(settings)
+    assert task.experiment.name == "ambiguous_odds"
+    assert "12 of 24 pairs repeat another pair's texts and count once" in task.repeats
+    assert task.n_prompts == 24
+
+
+def test_data_of_one_side(tmp_path):
+    """Data that lack what an experiment compares are named as such; other experiments read them."""
+    told = [line for line in spanish_lines() if line["context_condition"] == "disambig"]
+    write_lines(tmp_path / "Age_es.jsonl", told)
+    tasks, skipped = plan_tasks(settings_of("bbq", tmp_path))
+    assert [task.experiment.name for task in tasks] == ["disambiguated", "answers"]
+    reason = next(skip.reason for skip in skipped if skip.experiment == "ambiguous")
+    assert reason.startswith("the data have no prompts of the answer of the stereotype")
+    with pytest.raises(UsageError, match="the data have no prompts of the answer of the ster"):
+        plan_tasks(settings_of("bbq:ambiguous", tmp_path))
+
+
+def test_data_of_the_same_prompts(tmp_path):
+    """Two files that have the same prompts are refused, for a pair would be of four rows."""
+    for name in ("Age_es", "Copy_es"):
+        write_lines(tmp_path / f"{name}.jsonl", spanish_lines())
+    with pytest.raises(UsageError, match="age_es_ambiguous and copy_es_ambiguous both have the"):
+        plan_tasks(settings_of("bbq:ambiguous", tmp_path))

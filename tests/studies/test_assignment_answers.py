@@ -61,3 +61,12 @@ def test_score_of_a_word(text, score, refused):
     assert value == pytest.approx(score, nan_ok=True)
     assert parts["refused"] == refused
     assert parts["unanswered"] == float(math.isnan(score))
+
+
+def test_accents_in_either_form():
+    """A word with an accent is the same word in one character and in two."""
+    prompt = Prompt(
+        condition="caf\u00e9", candidates=(Candidate("Ren\u00e9", 1.0), Candidate("Sam", 0.0))
+    )
+    value, _ = answer_reader("assignment", {})(prompt, "cafe\u0301 - Rene\u0301")
+    assert value == 1.0

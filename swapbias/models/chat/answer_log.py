@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -19,6 +20,7 @@ USAGE = ("prompt_tokens", "completion_tokens", "total_tokens")  # counted by a s
 REFUSED = "refused"  # there is no answer, for a filter or the model refuses
 UNANSWERED = "unanswered"  # there is no answer, for none comes
 _BLANK = "unsaid"  # beside the score in ``Answer.reading``
+_PATH = re.compile(r"[~.]?[/\\]|[A-Za-z]:[/\\]")
 # Begun and not ended.
 _THINKING = re.compile(r"\s*<(think|thinking|reasoning)>(?!.*</\1>)", re.DOTALL)
 
@@ -43,6 +45,8 @@ class Answer:
     """When it arrived, ISO 8601 in UTC."""
     logprobs: tuple[tuple[str, float], ...] = ()
     """Likeliest first tokens, natural logarithms, where requested."""
+    model: str = ""
+    """The model that answered, by the service, where it names another than was asked; else blank."""
     withheld: str = ""
     """REFUSED or UNANSWERED: the service gives no answer to this prompt; blank: this is one."""
     reason: str = ""
@@ -120,6 +124,25 @@ class AnswerLog(dict[str, Answer]):
 def _open_private(path: str, flags: int) -> int:
     """Open a file that its user alone can read, as ``open`` asks for it."""
     return os.open(path, flags, 0o600)
+
+
+def other_model(reply: Mapping[str, Any], requested: str) -> str:
+    """Return the name of the model that a service says has answered, where it is another than was requested.
+
+    >>> other_model({"model": "small-2026-01"}, "small"), other_model({"model": "small"}, "small")
+    ('small-2026-01', '')
+
+    Args:
+        reply: the reply.
+        requested: the name in the request.
+
+    Returns:
+        Of a path its last part; blank where it is the same name, or the service gives none.
+    """
+    name = reply.get("model")
+    if not isinstance(name, str) or not name.strip() or name == requested:
+        return ""
+    return re.split(r"[/\\]", name)[-1] if _PATH.match(name) else name
 
 
 def trial_of(prompt_id: str) -> int:

@@ -1,6 +1,7 @@
 """Chat models behind an OpenAI-compatible service: their answers, limits and what log-odds lack."""
 
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -13,6 +14,8 @@ from swapbias.models.chat.log_odds import overfull
 from swapbias.models.chat.request_pass import RequestPass
 from swapbias.models.progress import Progress
 from swapbias.studies import Prompt
+
+_MOST_MODELS = 3  # that a note names
 
 
 def _is_overfull(answer: Answer) -> bool:
@@ -102,9 +105,17 @@ class ChatScorer(AnsweringScorer):
     def notes(self) -> Mapping[str, str]:
         """Sentences on the answers so far, with what log-odds lack."""
         notes = super().notes
-        sentences = [notes.get("withheld", ""), *self._token_notes()]
+        sentences = [notes.get("withheld", ""), *self._model_notes(), *self._token_notes()]
         withheld = " ".join(filter(None, sentences))
         return {**notes, "withheld": withheld} if withheld else notes
+
+    def _model_notes(self) -> Iterator[str]:
+        """Yield a sentence for each other model that the service says has answered."""
+        models = Counter(answer.model for answer in self.log.values() if answer.model)
+        for model, count in models.most_common(_MOST_MODELS):
+            yield (
+                f"The service of {self.model_id} says that {model} gave {count:,} of {len(self.log):,} answers."
+            )
 
     def _token_notes(self) -> Iterator[str]:
         """Yield sentences on what log-odds lack because of what the service shows."""
@@ -118,8 +129,9 @@ class ChatScorer(AnsweringScorer):
         tops = self.options.top_logprobs
         most = max((len(answer.logprobs) for answer in answers), default=tops)
         if most < tops:
+            tokens = "token" if most == 1 else "tokens"
             yield (
-                f"The service of {self.model_id} shows {most:,} first tokens at most, and {tops:,} were asked for."
+                f"The service of {self.model_id} shows {most:,} first {tokens} at most, and {tops:,} were asked for."
             )
 
     def _request_answers(self, missing: Groups, report: Progress, expected: int) -> None:

@@ -276,10 +276,13 @@ class RequestPass:
             Each answer with its prompt.
         """
         usage = [reply.get("usage"), *[None] * len(trials)]  # a request is counted once
+        model = without_key(answer_log.other_model(reply, self.scorer.model_id), self.key)[
+            :MAX_REASON
+        ]
         answered = zip(reply["choices"], trials.items(), usage, strict=False)
         for choice, (key, prompt), used in answered:
             if error_of_choice(choice) is None:
-                yield self.answer_in(choice, key, prompt, used), prompt
+                yield replace(self.answer_in(choice, key, prompt, used), model=model), prompt
 
     def body(self, trials: Trials) -> dict[str, Any]:
         """Return the JSON that is sent for a prompt and its later trials.

@@ -284,6 +284,24 @@ def test_fewer_first_tokens(refusal):
     assert "shows 5 first tokens at most, and 20 were" in scorer.notes["withheld"]
 
 
+def test_other_model_is_named():
+    """Where the service says that another model answered, the note names it, of a path its last part alone."""
+    prompts = [row(f"q{n}", f"Is it {n}? Answer.", "1=Yes|0=No") for n in range(4)]
+    reply = Reply({"model": "/home/me/small-2026", "choices": [{"message": {"content": "Yes"}}]})
+
+    def fault(prompt, n):
+        return reply if " 3?" in prompt else None
+
+    tokens = [("Yes", -0.1), ("No", -3.0)]
+    with ChatServer(str, fault=fault, tokens=lambda prompt: tokens) as server:
+        scorer = service(server, concurrency=1)
+        scorer.score(prompts)
+    note = scorer.notes["withheld"]
+    assert "The service of tiny says that small-2026 gave 1 of 4 answers." in note
+    assert "/home" not in note
+    assert [answer.model for answer in scorer.log.values()] == ["", "", "", "small-2026"]
+
+
 def test_refused_questions():
     """Refused questions have no log-odds, and the others do."""
     filtered = Reply({"error": {"code": "content_filter", "message": "no"}}, 400)
