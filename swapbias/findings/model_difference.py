@@ -22,6 +22,7 @@ from swapbias.findings.scored_rows import (
     OTHER,
     ScoresOfTwo,
     condition_means,
+    have_same_values,
     is_constant,
     one_per_prompt,
     rows_of_two,
@@ -138,9 +139,8 @@ def _comparable_models(
             elif key == (declared.low, declared.high):
                 unit = declared
             units.setdefault(key, unit)
-            is_of_experiment = rows["experiment"] == experiment.name
-            if not is_of_experiment.all():  # copies of a hundred models take time
-                rows = rows[is_of_experiment]
+            if len(experiments[model]) > 1:  # copies of a hundred models take time
+                rows = rows[rows["experiment"] == experiment.name]
             by_range.setdefault(key, {})[model] = rows
         for key, rows_by_model in by_range.items():
             yield experiment.in_unit(units[key]), rows_by_model
@@ -211,33 +211,44 @@ def _rows_alike(
     reference: pd.DataFrame,
 ) -> Iterator[tuple[pd.DataFrame, dict[str, _Columns]]]:
     """Yield rows that models share, with the score columns of all of them."""
-    tables: list[tuple[pd.DataFrame, dict[str, ScoresOfTwo]]] = []
+    tables: list[_SharedRows] = []
     for models, rows in rows_by_models.items():
         both, scores = scores_of_two(rows, reference)
         if not len(both):
             continue
-        names = _columns_read(experiment, list(both))
-        alike = (of_table for plain, of_table in tables if _are_alike(plain, both, names))
-        scores_of_table = next(alike, None)
-        if scores_of_table is None:
-            scores_of_table = {}
-            tables.append((both[names].reset_index(drop=True), scores_of_table))
-        scores_of_table[models] = scores
-    for plain, scores_of_table in tables:
+        columns_read = _columns_read(experiment, list(both))
+        alike = (table for table in tables if table.has_rows(both, columns_read))
+        table = next(alike, None)
+        if table is None:
+            table = _SharedRows(both, columns_read, {})
+            tables.append(table)
+        table.scores[models] = scores
+    for shared, columns_read, scores_by_models in tables:
         columns: dict[str, _Columns] = {}
         values: dict[str, Any] = {}
-        for models, scores in scores_of_table.items():
+        for models, scores in scores_by_models.items():
             numbered = (f"{name} {len(columns)}" for name in (CHANGE, "score", OTHER))
             columns[models] = _Columns(*numbered)
             values |= zip(columns[models], (scores.change, *scores), strict=True)
+        plain = shared[columns_read].reset_index(drop=True)
         yield pd.concat([plain, pd.DataFrame(values)], axis=1), columns
 
 
-def _are_alike(plain: pd.DataFrame, rows: pd.DataFrame, names: Sequence[str]) -> bool:
-    """Tell whether the columns of a table are those of other rows, whatever their indexes."""
-    return list(plain) == names and all(
-        rows[name].array.equals(plain[name].array) for name in names
-    )
+class _SharedRows(NamedTuple):
+    """Rows that models share, with their scores."""
+
+    rows: pd.DataFrame
+    """Scored rows of the first of them."""
+    columns_read: list[str]
+    """The columns that they have alike."""
+    scores: dict[str, ScoresOfTwo]
+    """The scores of the rows by the names of two models."""
+
+    def has_rows(self, rows: pd.DataFrame, columns_read: Sequence[str]) -> bool:
+        """Tell whether other rows are these, whatever their indexes and scores."""
+        return self.columns_read == columns_read and all(
+            have_same_values(self.rows[name], rows[name]) for name in columns_read
+        )
 
 
 def _columns_read(experiment: Experiment, columns: Sequence[str]) -> list[str]:
