@@ -31,7 +31,12 @@ from swapbias.report import (
     safe_line,
 )
 from swapbias.runs.compared_prompts import Prompts, check_prompts, describe_prompts, prompts_of
-from swapbias.runs.compared_rows import Columns, holds_credentialed, scored_rows
+from swapbias.runs.compared_rows import (
+    Columns,
+    holds_credentialed,
+    scored_rows,
+    without_other_prompts,
+)
 from swapbias.runs.results import Results, read_run
 from swapbias.runs.run import REPORT, Run
 
@@ -60,9 +65,11 @@ def compare_runs(runs: Sequence[Results]) -> ComparisonPage:
     page = _side_by_side(columns)
     reference = _reference_name(runs, columns)
     scored, left_out = scored_rows(runs, columns)
+    scored, other_prompts = without_other_prompts(scored, columns, reference)
+    left_out += other_prompts
     differences = findings.compare(scored, reference=reference, units_read=_units_read(page.models))
     if not differences and not any(len(row.known) > 1 for row in page.quantities):
-        raise UsageError("The runs have no experiment in common. Audit them with the same --study.")
+        raise UsageError(_nothing_in_common(page.quantities))
     pairs = max(map(len, scored.values()), default=0) - 1
     if pairs > model_difference.MOST_DETAILED:
         left_out.append(
@@ -82,6 +89,13 @@ def compare_runs(runs: Sequence[Results]) -> ComparisonPage:
         notes=[*page.notes, *left_out],
     )
     return page.with_moved_pairs(scored)
+
+
+def _nothing_in_common(quantities: Sequence[Quantity]) -> str:
+    """Say why nothing of models is compared, by the rows of the comparison."""
+    if any(row.note for row in quantities):
+        return "The runs read different prompts. Audit them with the same prompts and --limit."
+    return "The runs have no experiment in common. Audit them with the same --study."
 
 
 def _reference_name(runs: Sequence[Results], columns: Columns) -> str:

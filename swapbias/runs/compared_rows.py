@@ -1,6 +1,6 @@
 """Scored rows of several runs by study and model, without what a comparison does not read."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import product
 
 import pandas as pd
@@ -9,9 +9,12 @@ from swapbias import findings
 from swapbias.findings import unit_rows
 from swapbias.privacy import is_credentialed
 from swapbias.report import ComparedModel, compared_models, safe_line
-from swapbias.runs.results import Items, LazyItems, Results
+from swapbias.runs.results import Items, LazyItems, Results, corpora_read
 from swapbias.runs.shared_columns import SharedColumns
-from swapbias.studies import load_study
+from swapbias.studies import corpora, load_study
+
+_OF_USER = frozenset(["language", "adjectives_sha256"])
+"""Keys of what was read in a manifest, where a study of the package was asked with texts of the user's."""
 
 Columns = Sequence[tuple[ComparedModel, Results, str]]
 """A model, its run, and its name there."""
@@ -52,6 +55,73 @@ def scored_rows(
                 rows = rows.assign(model_id=model.name)
             scored.setdefault(study, {})[model.name] = rows
     return scored, left_out
+
+
+def without_other_prompts(
+    scored: Mapping[str, Mapping[str, pd.DataFrame]], columns: Columns, reference: str
+) -> tuple[dict[str, dict[str, pd.DataFrame]], list[str]]:
+    """Leave out rows of prompts of the user's that are others than the reference's, whatever their names say.
+
+    Args:
+        scored: scored rows by study and name of the model.
+        columns: the models.
+        reference: the name of the model that others are compared with.
+
+    Returns:
+        The rows that are compared, and sentences on those that are left out.
+    """
+    by_name = {model.name: (model, run) for model, run, _ in columns}
+    of_reference = _prompts_of_user(*by_name[reference]) if reference in by_name else {}
+    kept: dict[str, dict[str, pd.DataFrame]] = {study: {} for study in scored}
+    left_out = []
+    for study, frames in scored.items():
+        for name, frame in frames.items():
+            prompts = _prompts_of_user(*by_name[name])
+            others = []
+            for experiment in map(str, frame["experiment"].unique()):
+                read = prompts.get((study, experiment))
+                compared = of_reference.get((study, experiment))
+                if _are_others(read, compared):
+                    others.append(experiment)
+                    left_out.append(
+                        f"Left out of the differences: {safe_line(name)}: its prompts of {safe_line(study)} "
+                        f"{safe_line(experiment)} are others than those of {safe_line(reference)}."
+                    )
+            if others:
+                frame = frame[~frame["experiment"].isin(others)]
+            if len(frame):
+                kept[study][name] = frame
+    return kept, left_out
+
+
+def _are_others(
+    prompts: frozenset[tuple[int, str]] | None, compared: frozenset[tuple[int, str]] | None
+) -> bool:
+    """Tell whether two models read prompts of which the user's are different; None: a model reads none."""
+    if prompts is None or compared is None or not (prompts or compared):
+        return False
+    return prompts.isdisjoint(compared)
+
+
+def _prompts_of_user(
+    model: ComparedModel, run: Results
+) -> dict[tuple[str, str], frozenset[tuple[int, str]]]:
+    """Return numbers of rows with their sha256 by study and experiment; none where all are the package's.
+
+    Prompts of the package that have one name are the same.
+    """
+    prompts = {}
+    for finding in model.found:
+        key = (finding.study, finding.experiment)
+        if key in prompts:
+            continue
+        entries = corpora_read(run.manifest, finding)
+        is_of_user = any(
+            entry["corpus"] not in corpora() or not _OF_USER.isdisjoint(entry) for entry in entries
+        )
+        read = frozenset((entry["rows"], str(entry["sha256"])) for entry in entries)
+        prompts[key] = read if is_of_user else frozenset()
+    return prompts
 
 
 def _items_of(run: Results, without: Collection[str], shared: SharedColumns) -> Items:

@@ -61,9 +61,9 @@ def unreadable(task: Task, settings: Settings, trains: bool) -> str:
         UsageError: no note states a fact of the checklist.
     """
     if _is_of_data(task, settings):
-        named = task.experiment.words.named
+        words = task.experiment.words
         missing = row_check.missing_sides(task.experiment, task.rows)
-        names = listed([named.get(name, name) for name in missing])
+        names = listed([words.named.get(name, name) for name in missing])
         return f"the data have no prompts of {names}" if missing else ""
     if task.notes is None:
         return ""
@@ -132,10 +132,10 @@ def _refuse_shared_pairs(task: Task, tables_of_configs: Sequence[Sequence[Row]])
     table_of_pair: dict[str, str] = {}
     for table, rows in zip(task.configs, tables_of_configs, strict=True):
         for pair in dict.fromkeys(column(rows, "pair_id")):
-            other = table_of_pair.setdefault(pair, table)
-            if other != table:
+            first = table_of_pair.setdefault(pair, table)
+            if first != table:
                 raise UsageError(
-                    f"{other} and {table} both have the prompt {pair}. Give a folder with one of their files, "
+                    f"{first} and {table} both have the prompt {pair}. Give a folder with one of their files, "
                     f"or name a table, as in --study {task.study.name}:{table}."
                 )
 

@@ -184,11 +184,11 @@ def missing_sides(experiment: Experiment, rows: Sequence[Mapping[str, Any]]) -> 
     groups = [*compares.groups, compares.reference]
     parts = [*(compares.contrast or ()), compares.primary.subset]
     missing = [*filter(None, groups)]
-    found = {*_values_of(rows, "group")}
+    values = {*_values_of(rows, "group")}
     if compares.subset:
         missing += filter(None, parts)
-        found |= {*_values_of(rows, compares.subset)}
-    return [name for name in dict.fromkeys(missing) if name not in found]
+        values |= {*_values_of(rows, compares.subset)}
+    return [name for name in dict.fromkeys(missing) if name not in values]
 
 
 def _row_faults(

@@ -12,6 +12,7 @@ from unittest.mock import patch
 
 import pytest
 
+import swapbias
 from swapbias.cli.finished_runs import show_comparison
 from swapbias.errors import UsageError
 from swapbias.files import as_csv
@@ -290,3 +291,43 @@ def test_wrong_rows_are_left_out(tmp_path, change):
     assert {one.contrast for one in found} == {"b - a"}
     assert sentence.startswith("Left out of the differences: c @ ")
     assert "gendered_stigma are not what an audit writes" in sentence
+
+
+def own_run(folder, name, sentence, score):
+    """The run of a function on own prompts whose pairs have the same names whatever the sentence."""
+    names = zip(("Grace", "Emily", "Hannah"), ("James", "Jacob", "Ethan"), strict=True)
+    rows = [
+        f"{sentence.format(word)},{group},p{number}"
+        for number, pair in enumerate(names)
+        for group, word in zip(("female", "male"), pair, strict=True)
+    ]
+    file = folder / name / "mine.csv"
+    file.parent.mkdir()
+    file.write_text("\n".join(["text,group,pair", *rows]) + "\n", encoding="utf-8")
+    options = {"prompts": file, "reference": "male", "out": folder / f"run {name}"}
+    return swapbias.audit(score, progress=False, **options).run.folder
+
+
+def test_other_own_prompts_are_not_compared(tmp_path):
+    """Own prompts of the same names with other texts give no difference; those with the same texts do."""
+
+    def first(texts):
+        return [0.1 * (len(text) % 7) for text in texts]
+
+    def second(texts):
+        return [0.1 * (len(text) % 5) for text in texts]
+
+    folders = [
+        own_run(tmp_path, "a", "{} is a friend.", first),
+        own_run(tmp_path, "b", "{} is a friend.", second),
+        own_run(tmp_path, "c", "{} is a dreadful thief.", second),
+    ]
+    same, same_too, other = map(read_run, folders)
+    assert compare_runs([same, same_too]).differences
+    with pytest.raises(UsageError, match="The runs read different prompts"):
+        compare_runs([same, other])
+    comparison = compare_runs([same, same_too, other])
+    (note,) = [note for note in comparison.notes if note.startswith("Left out")]
+    assert "its prompts of mine classifier are others than those of" in note
+    contrasts = {difference.contrast for difference in comparison.differences}
+    assert len({contrast for contrast in contrasts if " - " in contrast}) == 1
