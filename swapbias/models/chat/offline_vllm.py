@@ -24,9 +24,8 @@ from swapbias.models.progress import Progress
 
 _CHUNK = 1_024  # prompts that are answered before their answers are saved
 _USUAL_TOPS = 20  # first tokens that vLLM shows at most, where nothing else is set
-_FITTING = (
-    -1
-)  # the most tokens of a prompt with its answer: as many as the model reads and the memory holds
+# The most tokens of a prompt with its answer: as many as the model reads and the memory holds.
+_FITTING = -1
 # Settings of loading that are of transformers alone.
 _UNREAD = (
     "device", "batch_size", "quantization", "attn_implementation", "subfolder", "adapter", "trust_remote_code",
