@@ -163,6 +163,10 @@ def _read_files(
         raise ValueError(f"Model {model!r} cannot be loaded: {reason}") from error
 
 
+_SHARED = ("vblora_vector_bank", "prompt_encoder")
+"""Parts of names of an adapter's weights that no file of it needs to have."""
+
+
 def _add_adapter(model: Any, adapter: str, *, merge: bool) -> tuple[Any, set[str], dict[str, Any]]:
     """Return a model with its adapter, the modules that the adapter brings along, and what identifies it."""
     _check_package("peft", "adapter")
@@ -172,9 +176,23 @@ def _add_adapter(model: Any, adapter: str, *, merge: bool) -> tuple[Any, set[str
     name, commit = split_revision(located)
     try:
         adapted = PeftModel.from_pretrained(model, name, revision=commit or None)
+        # Once more, for what it lacks, of which the first only warns: weights that are not there are random.
+        result = adapted.load_adapter(name, adapted.active_adapter, revision=commit or None)
+    except KeyError as error:
+        raise ValueError(
+            f"Adapter {model_name(adapter)!r} cannot be loaded: its adapter_config.json has no {error.args[0]}. "
+            "Save the adapter again."
+        ) from error
     except Exception as error:
-        fault = f"Adapter {model_name(adapter)!r} cannot be loaded: {first_line(error)}."
+        reason = first_line(error).rstrip(":")
+        fault = f"Adapter {model_name(adapter)!r} cannot be loaded: {reason}."
         raise ValueError(fault) from error
+    missing = [key for key in result.missing_keys if not any(part in key for part in _SHARED)]
+    if misfits := sorted([*missing, *result.unexpected_keys]):
+        raise ValueError(
+            f"Adapter {model_name(adapter)!r} does not fit the model: {len(misfits)} of its weights are missing or "
+            f"have no place, first {misfits[0]}. Name the model that it was trained on."
+        )
     trained = set(adapted.active_peft_config.modules_to_save or ())
     loaded = adapted.merge_and_unload() if merge else adapted.get_base_model()
     pin: dict[str, Any] = {"name": model_name(adapter)}

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 from transformers.utils.logging import is_progress_bar_enabled
 
@@ -229,6 +230,35 @@ def test_adapter_is_merged(folder, tmp_path):
         ValueError, match=r"lora is an adapter of '/gone/base', .* Name its model, and it with -M"
     ):
         model_kind(str(place))
+
+
+@pytest.mark.filterwarnings(
+    "ignore:.is_gradient_checkpointing. is deprecated:FutureWarning",
+    "ignore:Found missing adapter keys:UserWarning",
+)  # of peft itself
+@pytest.mark.parametrize("change", ["other names", "half", "more layers", "no key"])
+def test_adapter_that_does_not_fit(folder, tmp_path, change):
+    """An adapter of which a weight is missing or has no place is refused: random ones would stand for it."""
+    peft = pytest.importorskip("peft", reason="needs peft: pip install peft")
+    config = peft.LoraConfig(r=2, target_modules=["query", "value"], init_lora_weights=False)
+    place = tmp_path / "lora"
+    peft.get_peft_model(AutoModelForMaskedLM.from_pretrained(folder), config).save_pretrained(place)
+    file = place / "adapter_model.safetensors"
+    weights = load_file(file)
+    fault = "'lora' does not fit the model: .* Name the model that it was trained on"
+    if change == "other names":
+        weights = {name.replace(".layer.", ".block."): part for name, part in weights.items()}
+    elif change == "half":
+        weights = {name: part for name, part in weights.items() if "lora_A" in name}
+    elif change == "more layers":
+        more = {name.replace(".layer.0.", ".layer.9."): part for name, part in weights.items()}
+        weights = more | weights
+    else:
+        (place / "adapter_config.json").write_text("{}")
+        fault = "its adapter_config.json has no peft_type. Save the adapter again"
+    save_file({name: part.clone() for name, part in weights.items()}, file)
+    with pytest.raises(ValueError, match=fault):
+        loaded(folder, adapter=str(place))
 
 
 def get_inside(folder, place, peft):

@@ -184,11 +184,15 @@ def test_searches_without_a_control(tmp_path):
         ("edits.csv", "street,Oak,Elm", "month,Oak,Elm", "edits.csv:3: the edit 'month' appears twice"),
         ("edits.csv", "usual", "usul", "edits.csv:1: column 'usual' is missing"),
         ("documents.csv", "Worked as [job]", "Worked as [jobs]", r"documents.csv:11: no column .* the slot \[jobs\]"),
+        ("documents.csv", "Worked as [job] for a summer.", "Five years in [field] as [related].", ":11: .* line 6"),
         ("templates.csv", "[query]\nAbout", "About", "templates.csv:12: the text is no query with a document"),
         ("study.toml", "[shows]", "[shows]\ndecisions = [5]", "decisions has 5, and scores go from 0 to 1"),
         ("study.toml", '["retrieval"]', '["classifier"]', "documents.csv is read by models that search alone"),
     ],
-    ids=["length", "same", "not there", "swapped", "twice", "column", "slot", "query", "decisions", "kind"],
+    ids=[
+        "length", "same", "not there", "swapped", "twice", "column", "slot", "repeated", "query",
+        "decisions", "kind",
+    ],
 )  # fmt: skip
 def test_broken_searches(folder, name, before, after, sentence):
     """What is wrong with a study of searches is named with its file and line."""

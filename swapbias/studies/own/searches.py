@@ -247,6 +247,7 @@ def _document_faults(parsed: Parsed) -> Iterator[str]:
     if not is_ranked(parsed):
         return
     conditions = _conditions(parsed)
+    yield from _repeated_documents(parsed.tables[DOCUMENTS])
     for line, row in parsed.tables[DOCUMENTS].iterrows():
         name = row.get("condition", "")
         if name and name not in conditions:
@@ -264,6 +265,15 @@ def _document_faults(parsed: Parsed) -> Iterator[str]:
             yield (
                 f"{DOCUMENTS}: there is no document for the condition {quote_name(condition)}. Add some."
             )
+
+
+def _repeated_documents(documents: pd.DataFrame) -> Iterator[str]:
+    """Find documents that a rank would count several times for one condition."""
+    line_of: dict[tuple[str, str], int] = {}
+    for line, row in documents.iterrows():
+        first = line_of.setdefault((row["text"].strip(), row.get("condition", "")), line)
+        if first != line:
+            yield f"{DOCUMENTS}:{line}: the text stands in line {first} too, and a rank would count both. Remove one."
 
 
 def _unfilled_slots(text: str, read_for: Sequence[Mapping[str, str]]) -> list[str]:
