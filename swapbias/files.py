@@ -15,7 +15,6 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
 from swapbias.errors import UsageError
@@ -49,6 +48,8 @@ def locked(
         UsageError: Another process is at work there.
         OSError: It cannot be written.
     """
+    from filelock import FileLock, Timeout  # takes long to import
+
     file = file or folder / LOCK
     with tempfile.TemporaryFile(dir=file.parent):
         pass  # known before: the lock would take a place that cannot be written for one that is locked

@@ -5,7 +5,6 @@ import os
 import socket
 from typing import Any
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from swapbias.errors import HubError, UsageError
 
@@ -23,6 +22,8 @@ def offline_reason() -> str:
     Returns:
         The reason as half a sentence, such as "HF_HUB_OFFLINE is set"; empty where the Hub can be reached.
     """
+    from urllib.request import getproxies, proxy_bypass  # takes long to import
+
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:

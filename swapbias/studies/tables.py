@@ -2,13 +2,10 @@
 
 import csv
 import hashlib
-import http.client
 import io
 import json
 import os
 import re
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -310,11 +307,14 @@ _NEXT_STEP = "Go online once, or set SWAPBIAS_UPSTREAM to a folder that contains
 
 def _fetch(corpus: str, pin: Mapping[str, str], target: Path) -> None:
     """Fetch a pinned file of a corpus and save it, where it is the pinned one."""
+    from http.client import HTTPException  # these two take long to import
+    from urllib.request import urlopen
+
     url = _RAW_URL.format(**pin).replace(" ", "%20")
     try:
-        with urllib.request.urlopen(url, timeout=30) as answer:
+        with urlopen(url, timeout=30) as answer:
             content = answer.read()
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, HTTPException) as error:
         raise UpstreamMissingError(
             f"{corpus} is made of {pin['repository']}/{pin['path']}, which could not be fetched: "
             f"{_why_unfetched(error)}. {_NEXT_STEP}"
@@ -329,12 +329,14 @@ def _fetch(corpus: str, pin: Mapping[str, str], target: Path) -> None:
 
 def _why_unfetched(error: Exception) -> str:
     """Say in plain words why a file did not come."""
-    if isinstance(error, urllib.error.HTTPError):
+    from urllib.error import HTTPError, URLError  # takes long to import
+
+    if isinstance(error, HTTPError):
         return f"GitHub answered {error.code}"
     reason = getattr(error, "reason", error)
     if isinstance(reason, TimeoutError):
         return "GitHub did not answer within 30 seconds"
-    if isinstance(error, urllib.error.URLError):
+    if isinstance(error, URLError):
         return "GitHub cannot be reached from here"
     return f"it was cut ({type(error).__name__})"
 
