@@ -1,7 +1,7 @@
 """Data of the user's in place of a study's own prompts: which tables of a folder each experiment reads."""
 
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 
 from swapbias.errors import UsageError, listed
@@ -32,7 +32,6 @@ def source_of(study: str, source: str | None) -> str:
     return source if source and reads_data(study) else ""
 
 
-@cache
 def data_corpus(study: str, source: str) -> Corpus:
     """Return the corpus of a study with the tables of data of the user's.
 
@@ -47,7 +46,21 @@ def data_corpus(study: str, source: str) -> Corpus:
     if not is_there(source):
         raise UsageError(f"{source} does not exist. Give the folder or the file of the data.")
     refuse(Path(source), "read as data of a study")
+    return _read_corpus(study, source, _state_of(Path(source)))
+
+
+@lru_cache(maxsize=8)  # an audit asks often, and each time all files would be read
+def _read_corpus(study: str, source: str, state: frozenset[tuple[str, int, int]]) -> Corpus:
+    """Return the corpus of data in a state."""
     return catalogue.local_corpus(study, source)
+
+
+def _state_of(source: Path) -> frozenset[tuple[str, int, int]]:
+    """Return name, time and size of the files of data and of those beside them: a notebook may change some."""
+    folder = source.parent if source.is_file() else source
+    files = [path for pattern in ("*", "*/*") for path in folder.glob(pattern) if path.is_file()]
+    states = [(path, path.stat()) for path in files]
+    return frozenset((str(path), state.st_mtime_ns, state.st_size) for path, state in states)
 
 
 def reading_data(study: Study, source: str, config: str) -> Study:

@@ -12,6 +12,7 @@ from swapbias.privacy import manifest_redaction
 from swapbias.runs import Settings, start
 from swapbias.runs.command import repeat_command
 from swapbias.runs.plan import plan_tasks, reads_installed
+from swapbias.runs.prompt_data import data_corpus
 from swapbias.runs.settings import WordOptions
 from tests import tiny
 from tests.builders.test_bbq_forms import ASKED, BOTH, spanish, spanish_lines, write_lines
@@ -160,6 +161,14 @@ def test_credentialed_data(tmp_path):
     with pytest.raises(UsageError, match="must not be read as data of a study") as refusal:
         plan_tasks(settings_of("gest", tmp_path))
     assert "Secret" not in str(refusal.value)
+
+
+def test_changed_data_are_read_again(tmp_path):
+    """Tables that are added or changed between two audits of a session are read."""
+    for row, table in ((PAIR, "spanish_pairs"), (NEUTRAL, "spanish_templates")):
+        write_table(tmp_path, [row])
+        (config,) = data_corpus("gest", str(tmp_path)).configs
+        assert config.name == table
 
 
 def test_experiments_of_causal_models(tmp_path):
