@@ -85,7 +85,7 @@ def without_other_prompts(
                     others.append(experiment)
                     left_out.append(
                         f"Left out of the differences: {safe_line(name)}: its prompts of {safe_line(study)} "
-                        f"{safe_line(experiment)} are others than those of {safe_line(reference)}."
+                        f"{safe_line(experiment)} are not those of {safe_line(reference)}."
                     )
             if others:
                 frame = frame[~frame["experiment"].isin(others)]

@@ -328,6 +328,6 @@ def test_other_own_prompts_are_not_compared(tmp_path):
         compare_runs([same, other])
     comparison = compare_runs([same, same_too, other])
     (note,) = [note for note in comparison.notes if note.startswith("Left out")]
-    assert "its prompts of mine classifier are others than those of" in note
+    assert "its prompts of mine classifier are not those of" in note
     contrasts = {difference.contrast for difference in comparison.differences}
     assert len({contrast for contrast in contrasts if " - " in contrast}) == 1
