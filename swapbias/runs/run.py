@@ -132,7 +132,7 @@ class Run:
         """Return the manifest as it was written last.
 
         Raises:
-            ValueError: it is no JSON object, or lacks a key of every run.
+            ValueError: it is no JSON object, lacks a key of every run, or has settings that are none.
         """
         try:
             manifest = files.parse_json((self.folder / MANIFEST).read_text(encoding="utf-8"))
@@ -144,6 +144,10 @@ class Run:
         lacking = [key for key in REQUIRED if key not in keys]
         if lacking:
             raise ValueError(f"{self.place}/{MANIFEST} lacks {lacking[0]!r}. Start a new run.")
+        if not isinstance(manifest["settings"], dict):
+            raise ValueError(
+                f"{self.place}/{MANIFEST}: 'settings' is no JSON object. Start a new run."
+            )
         return dict(manifest)
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:

@@ -480,3 +480,20 @@ def test_manifest_of_a_newer_version(monkeypatch):
     content = results([GAP, GAP, GAP])
     monkeypatch.setattr("swapbias.runs.results_schema.MOST_BYTES", 100)
     assert "bytes, expected at most 100" in refusal(content)
+
+
+@pytest.mark.parametrize(
+    ("manifest", "fault"),
+    [
+        ({**MANIFEST, "settings": None}, "'settings' is no JSON object. Start a new run"),
+        ({**MANIFEST, "settings": []}, "'settings' is no JSON object. Start a new run"),
+        ({}, "lacks 'swapbias'. Start a new run"),
+        ([], "lacks 'swapbias'. Start a new run"),
+    ],
+    ids=["null", "list", "empty", "no object"],
+)
+def test_manifest_without_settings(tmp_path, manifest, fault):
+    """A manifest of which nothing can be read is refused before anything is looked up in it."""
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    with pytest.raises(ValueError, match=fault):
+        Run(tmp_path).manifest()

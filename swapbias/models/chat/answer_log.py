@@ -21,6 +21,8 @@ REFUSED = "refused"  # there is no answer, for a filter or the model refuses
 UNANSWERED = "unanswered"  # there is no answer, for none comes
 _BLANK = "unsaid"  # beside the score in ``Answer.reading``
 _PATH = re.compile(r"[~.]?[/\\]|[A-Za-z]:[/\\]")
+_UNNAMED = "another model"
+_MOST_NAME = 100  # characters of a model's name
 # Begun and not ended.
 _THINKING = re.compile(r"\s*<(think|thinking|reasoning)>(?!.*</\1>)", re.DOTALL)
 
@@ -142,7 +144,9 @@ def other_model(reply: Mapping[str, Any], requested: str) -> str:
     name = reply.get("model")
     if not isinstance(name, str) or not name.strip() or name == requested:
         return ""
-    return re.split(r"[/\\]", name)[-1] if _PATH.match(name) else name
+    if _PATH.match(name):
+        name = re.split(r"[/\\]", name)[-1]
+    return "".join(filter(str.isprintable, name))[:_MOST_NAME]
 
 
 def trial_of(prompt_id: str) -> int:
@@ -196,7 +200,8 @@ def without_text(prompt: Prompt, answer: Answer, read: answer_scores.AnswerReade
     score, parts = reading_of(prompt, answer, read)
     values = {"score": score, **parts, _BLANK: float(answer.blank)}
     reading = {name: None if math.isnan(value) else value for name, value in values.items()}
-    return replace(answer, answer="", reason="", reading=reading)
+    model = _UNNAMED if answer.model else ""  # whatever a service calls it could repeat the text
+    return replace(answer, answer="", reason="", model=model, reading=reading)
 
 
 def as_scored(prompt: Prompt, answer: Answer, read: answer_scores.AnswerReader) -> Scored:

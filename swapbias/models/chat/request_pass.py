@@ -276,9 +276,7 @@ class RequestPass:
             Each answer with its prompt.
         """
         usage = [reply.get("usage"), *[None] * len(trials)]  # a request is counted once
-        model = without_key(answer_log.other_model(reply, self.scorer.model_id), self.key)[
-            :MAX_REASON
-        ]
+        model = without_key(answer_log.other_model(reply, self.scorer.model_id), self.key)
         answered = zip(reply["choices"], trials.items(), usage, strict=False)
         for choice, (key, prompt), used in answered:
             if error_of_choice(choice) is None:

@@ -302,6 +302,17 @@ def test_other_model_is_named():
     assert [answer.model for answer in scorer.log.values()] == ["", "", "", "small-2026"]
 
 
+def test_other_model_of_credentialed_texts():
+    """What a service calls its model could repeat a credentialed text and is not kept, nor are control signs."""
+    reply = {"model": "a note\x1b[2J of a patient", "choices": [{"message": {"content": "Yes"}}]}
+    with ChatServer(str, fault=lambda prompt, n: Reply(reply)) as server:
+        scorers = [scorer_of(server), scorer_of(server).reading_notes()]
+        for scorer in scorers:
+            scorer.score([row("q", "Is it? Answer.", "1=Yes|0=No")])
+    models = [answer.model for scorer in scorers for answer in scorer.log.values()]
+    assert models == ["a note[2J of a patient", "another model"]
+
+
 def test_refused_questions():
     """Refused questions have no log-odds, and the others do."""
     filtered = Reply({"error": {"code": "content_filter", "message": "no"}}, 400)
