@@ -5,6 +5,7 @@ READY  := $(VENV)/.ready
 NODE   := build/node
 INSPECT := build/inspect
 LIGHTEVAL := build/lighteval
+VLLM := build/vllm
 
 # Compiled modules are kept, whatever the environment says: a process that imports torch starts in half of the time.
 export PYTHONDONTWRITEBYTECODE =
@@ -12,7 +13,7 @@ export PYTHONDONTWRITEBYTECODE =
 # make setup TORCH_INDEX=https://download.pytorch.org/whl/cpu: torch without CUDA, which is gigabytes smaller on Linux.
 TORCH_INDEX ?=
 
-.PHONY: setup audit test test-pythons test-oldest test-inspect test-lighteval test-spaces test-ray docs bench soak truth lint quick types release-check clean
+.PHONY: setup audit test test-pythons test-oldest test-inspect test-lighteval test-vllm test-spaces test-ray docs bench soak truth lint quick types release-check clean
 
 setup: $(READY)
 
@@ -97,6 +98,18 @@ test-lighteval: $(LIGHTEVAL)/.ready
 
 $(LIGHTEVAL)/.ready: constraints-lighteval.txt $(READY)
 	$(VENV)/bin/python -m pip install --upgrade --no-deps --requirement constraints-lighteval.txt --target $(LIGHTEVAL)
+	touch $@
+
+# Chat models by vLLM on a CPU, in an environment of its own, for it takes an older transformers. Not part of CI: it installs
+# a gigabyte. On Linux with TORCH_INDEX, as for setup: vLLM goes with torch without CUDA here. Its imports warn.
+test-vllm: $(VLLM)/.ready
+	$(VLLM)/bin/python -m pytest -n 0 -p no:warnings tests/models/chat/test_real_vllm.py
+
+$(VLLM)/.ready: constraints-vllm.txt
+	$(PYTHON) -m venv --clear $(VLLM)
+	@if test -n "$(TORCH_INDEX)"; then $(VLLM)/bin/python -m pip install --no-deps --constraint constraints-vllm.txt --index-url $(TORCH_INDEX) torch; fi
+	$(VLLM)/bin/python -m pip install --no-deps --requirement constraints-vllm.txt
+	$(VLLM)/bin/python -m pip install --no-deps --editable .
 	touch $@
 
 # The forms of the metrics' Spaces, in an environment with gradio and without swapbias, as a Space has; GRADIO_PYTHON names another.

@@ -230,6 +230,32 @@ def save_causal(folder, positions=128):
     return _saved(folder, GPT2LMHeadModel(_gpt2(tokenizer, positions)), tokenizer)
 
 
+def save_llama(folder, positions=2048):
+    """A tiny random Llama with heads of a size that vLLM reads, and its chat template."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    folder.mkdir(exist_ok=True)
+    tokenizer = _byte_level(folder)
+    tokenizer.model_max_length = positions
+    tokenizer.chat_template = CHAT_TEMPLATE
+    names = ("bos_token_id", "eos_token_id", "pad_token_id")
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=64,
+        intermediate_size=96,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=32,
+        max_position_embeddings=positions,
+        initializer_range=0.3,
+        **{name: getattr(tokenizer, name) for name in names},
+    )
+    return _saved(folder, LlamaForCausalLM(config), tokenizer)
+
+
 def _gpt2(tokenizer, positions, **settings):
     from transformers import GPT2Config
 

@@ -24,6 +24,10 @@ class SamplingParams:
     detokenize: bool = True
 
 
+class VLLMValidationError(Exception):
+    """What vLLM raises of a request that it refuses."""
+
+
 class EngineDeadError(Exception):
     """What vLLM raises once its engine has ended; why is in the log alone."""
 
@@ -103,9 +107,9 @@ class LLM:
         ids = prompt["prompt_token_ids"]
         known = self.llm_engine.model_config
         if len(ids) >= known.max_model_len:
-            raise ValueError(f"The decoder prompt (length {len(ids)}) is too long.")
+            raise VLLMValidationError(f"The decoder prompt (length {len(ids)}) is too long.")
         if (chosen.logprobs or 0) > self.made["max_logprobs"]:
-            raise ValueError(f"Requested sample logprobs of {chosen.logprobs}.")
+            raise VLLMValidationError(f"Requested sample logprobs of {chosen.logprobs}.")
         if (chosen.logprobs or 0) > known.get_vocab_size():
             raise EngineDeadError
         tokens, shown = self._tokens(ids, chosen)

@@ -31,10 +31,17 @@ PROMPTS = [
 ]
 
 
+VARIABLES = {
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_LOGGING_STREAM": "ext://sys.stderr",
+    "VLLM_LOGGING_LEVEL": "ERROR",
+}
+
+
 @pytest.fixture(autouse=True)
 def vllm(monkeypatch):
     monkeypatch.setitem(sys.modules, "vllm", fake_vllm.module())
-    for name in ("VLLM_NO_USAGE_STATS", "VLLM_LOGGING_STREAM", "VLLM_LOGGING_LEVEL"):
+    for name in VARIABLES:
         monkeypatch.setenv(name, "")  # back to what it was
         monkeypatch.delenv(name)
 
@@ -148,11 +155,7 @@ def test_log_of_vllm(monkeypatch, capfd):
     with VllmLog().kept():
         os.write(1, b"INFO")
     assert capfd.readouterr() == ("", "")
-    assert {name: value for name, value in os.environ.items() if name.startswith("VLLM_")} == {
-        "VLLM_NO_USAGE_STATS": "1",
-        "VLLM_LOGGING_STREAM": "ext://sys.stderr",
-        "VLLM_LOGGING_LEVEL": "ERROR",
-    }
+    assert {name: os.environ[name] for name in VARIABLES} == VARIABLES
     monkeypatch.setenv("VLLM_LOGGING_LEVEL", "DEBUG")
     with VllmLog().kept():
         os.write(2, b"DEBUG")
