@@ -273,7 +273,7 @@ def _repeated_documents(documents: pd.DataFrame) -> Iterator[str]:
     for line, row in documents.iterrows():
         first = line_of.setdefault((row["text"].strip(), row.get("condition", "")), line)
         if first != line:
-            yield f"{DOCUMENTS}:{line}: the text stands in line {first} too, and a rank would count both. Remove one."
+            yield f"{DOCUMENTS}:{line}: the text is in line {first} too, and a rank would count both. Remove one."
 
 
 def _unfilled_slots(text: str, read_for: Sequence[Mapping[str, str]]) -> list[str]:
