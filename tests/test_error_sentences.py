@@ -266,7 +266,7 @@ def test_listed_of_nothing():
 NEVER_EMPTY = {
     "cli/data.py _resolver": "inside if needless",
     "measures/answer_accuracy.py answer_bias": "a constant",
-    "measures/crossed_factors.py factorial": "a cell has a level of each factor; fewer than two are refused",
+    "measures/crossed_factors.py crossed": "a cell has a level of each factor; fewer than two are refused",
     "measures/evaluate_module.py compute": "inside if strange, or some are missing; a module has columns",
     "measures/evaluate_module.py _whole": "inside if missing; a module has columns",
     "measures/rates.py _dependence": "more than one factor",
