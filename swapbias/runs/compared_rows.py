@@ -1,6 +1,6 @@
 """Scored rows of several runs by study and model, without what a comparison does not read."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import product
 
 import pandas as pd
@@ -70,28 +70,36 @@ def without_other_prompts(
     Returns:
         The rows that are compared, and sentences on those that are left out.
     """
-    by_name = {model.name: (model, run) for model, run, _ in columns}
-    of_reference = _prompts_of_user(*by_name[reference]) if reference in by_name else {}
+    prompts_by_name = {model.name: _prompts_of_user(model, run) for model, run, _ in columns}
+    of_reference = prompts_by_name.get(reference, {})
     kept: dict[str, dict[str, pd.DataFrame]] = {study: {} for study in scored}
     left_out = []
+    for study, name, frame in _rows_by_model(scored):
+        prompts = prompts_by_name[name]
+        others = [
+            experiment
+            for experiment in map(str, frame["experiment"].unique())
+            if _are_others(prompts.get((study, experiment)), of_reference.get((study, experiment)))
+        ]
+        left_out += [
+            f"Left out of the differences: {safe_line(name)}: its prompts of {safe_line(study)} "
+            f"{safe_line(experiment)} are not those of {safe_line(reference)}."
+            for experiment in others
+        ]
+        if others:
+            frame = frame[~frame["experiment"].isin(others)]
+        if len(frame):
+            kept[study][name] = frame
+    return kept, left_out
+
+
+def _rows_by_model(
+    scored: Mapping[str, Mapping[str, pd.DataFrame]],
+) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """Yield study, name of the model and scored rows."""
     for study, frames in scored.items():
         for name, frame in frames.items():
-            prompts = _prompts_of_user(*by_name[name])
-            others = []
-            for experiment in map(str, frame["experiment"].unique()):
-                read = prompts.get((study, experiment))
-                compared = of_reference.get((study, experiment))
-                if _are_others(read, compared):
-                    others.append(experiment)
-                    left_out.append(
-                        f"Left out of the differences: {safe_line(name)}: its prompts of {safe_line(study)} "
-                        f"{safe_line(experiment)} are not those of {safe_line(reference)}."
-                    )
-            if others:
-                frame = frame[~frame["experiment"].isin(others)]
-            if len(frame):
-                kept[study][name] = frame
-    return kept, left_out
+            yield study, name, frame
 
 
 def _are_others(
