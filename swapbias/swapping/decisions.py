@@ -23,7 +23,7 @@ from swapbias.swapping.gendered import (
     replacement_by_rules,
 )
 from swapbias.swapping.matches import Text
-from swapbias.swapping.neighbours import NEAR, WINDOW, last_word, may_be_english
+from swapbias.swapping.neighbours import NEAR, WINDOW, last_word, may_be_english, without_unseen
 from swapbias.swapping.odd_neighbours import IS_ADDRESS_SIGN, is_odd_he, is_odd_son, may_be_cell
 from swapbias.swapping.possessives import SURE, by_words, in_context, log_odds_of_his
 from swapbias.swapping.rule_tables import word_list
@@ -317,7 +317,7 @@ class Decider:
         columns = (array.tolist() for array in (unsure, places, end[places], stops))
         for number, index, begin, stop in zip(*columns, strict=True):
             key = _Neighbours(*keys[number])
-            after = buffer[begin:stop].decode(errors="ignore")[:NEAR]
+            after = without_unseen(buffer[begin:stop].decode(errors="ignore"))[:NEAR]
             odds = in_context(last_word(key.before.decode(errors="ignore")), after)
             choice[index] = _pick(self._terms[key.term], OBJECTS, odds > 0)
         unread = np.flatnonzero(choice == _BY_CONTEXT)
@@ -405,6 +405,8 @@ class Decider:
 
     def _choice_by_context(self, term: Term, written: str, before: str, after: str) -> int:
         """Choose by the text around a term."""
+        before = without_unseen(before)
+        after = without_unseen(after)
         if self._context:
             decision = replacement_by_rules(written, before[-NEAR:], after[:NEAR])
             if decision == STAYS:

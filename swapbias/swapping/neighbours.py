@@ -107,6 +107,18 @@ def is_past(word: str | None) -> bool:
     return word.endswith("ed") or word in word_list("past_verbs")
 
 
+def without_unseen(text: str) -> str:
+    """Return a text without signs that are not seen: soft hyphens, and marks of no width.
+
+    >>> without_unseen("her\u200b leg")
+    'her leg'
+
+    Args:
+        text: any text.
+    """
+    return text if text.isascii() else pattern("unseen").sub("", text)
+
+
 def last_word(before: str) -> str:
     """Return the word or sign before a pronoun, in lower case; empty at the start of the text.
 

@@ -43,6 +43,7 @@ _COMPLEMENTS = word_list("complements")
 _COMPLEMENT_VERBS = word_list("complement_verbs") | word_list("making_verb_forms")
 _ATTRIBUTES = word_list("attributes")
 _JOINS = word_list("joining_words")
+_ADVERBS = word_list("adverbs_behind_persons")
 _OWN = frozenset({"hers", "ours", "theirs", "yours"})
 _COUNTS = frozenset("one two three four five six seven eight nine ten several some".split())  # noqa: SIM905
 
@@ -137,14 +138,21 @@ def log_odds_of_his(before: str, after: str) -> float:
         return _CERTAIN
     if alternative == "him":
         return -_CERTAIN
+    closing = pattern("closes_quotation").match(after)
+    opening = pattern("quotes_before").search(before) if closing else None
+    if closing and opening:  # marks around this word alone: "told *her* to rest"
+        before = before[: opening.start()]
+        after = after[closing.end() :]
     previous = last_word(before[-NEAR:])
-    if line_ends(before, after):
+    if (closing and not opening) or line_ends(before, after):
         return by_words(previous, ".")
     return in_context(previous, after[:NEAR])
 
 
 def _leads_on(previous: str, following: str) -> bool:
     """Tell whether a closed word behind the next one leaves that no noun: an adverb, or a verb after "have her"."""
+    if following in _ADVERBS:
+        return True
     ends_like_adverb = following.endswith("ly") and len(following) > 4
     if ends_like_adverb and following not in word_list("no_adverbs"):
         return True
