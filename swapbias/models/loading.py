@@ -1,6 +1,7 @@
 """Loading models: files of one commit of the Hub, weights of the requested type, no code of others unless allowed."""
 
 import logging
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from swapbias.errors import UsageError, first_line
+from swapbias.files import is_there
 from swapbias.models.adapter_config import base_of
 from swapbias.models.base import LoadOptions
 from swapbias.models.devices import chosen_dtype, pick_device
@@ -23,9 +25,10 @@ from swapbias.models.model_config import (
     source_settings,
     split_adapter,
 )
-from swapbias.models.model_names import model_name, split_revision
+from swapbias.models.model_names import model_name, planned_name, split_revision, weight_files
 from swapbias.models.model_pins import files_pin
 from swapbias.models.tokens import refuse_other_tokenizer
+from swapbias.models.weight_checks import refuse_hidden_nan, refuse_unread_layers
 
 _USUAL_WIDTH = 768  # of models whose config does not name the size of their states
 _RECORDED = ("device_map", "quantization", "attn_implementation", "subfolder", "trust_remote_code")
@@ -80,7 +83,7 @@ def load_model(
 
     Raises:
         UsageError: A missing device or package, or remote code that is not pinned.
-        ValueError: There is no model of this class, or its head has no weights.
+        ValueError: There is no model of this class, its head has no weights, or NaN among them does not show.
     """
     import torch
 
@@ -118,6 +121,7 @@ def load_model(
     if not {"device_map", "quantization_config"} & set(weights):
         loaded = loaded.to(device)
     loaded = loaded.eval()
+    refuse_hidden_nan(planned_name(model, options), loaded, tokenizer)
     pin |= {"device": loaded.device.type, "dtype": dtype}
     for name in _RECORDED:
         if value := getattr(options, name):
@@ -155,14 +159,26 @@ def _read_files(
             loaded, info = auto_class.from_pretrained(
                 name, output_loading_info=True, config=config, **weights, **source
             )
-        return loaded, tokenizer, set(info["missing_keys"])
     except Exception as error:
-        reason = f"{first_line(error)}."
-        if "weights_only" in str(error):  # what it advises nobody should do
-            reason = "its weights are a pickle that would run code. Take a model with weights in .safetensors."
-        raise ValueError(f"Model {model!r} cannot be loaded: {reason}") from error
+        raise ValueError(f"Model {model!r} cannot be loaded: {_reason(error)}") from error
+    refuse_unread_layers(model, loaded, info["unexpected_keys"])
+    resized = {key for key, *_ in info["mismatched_keys"]}
+    return loaded, tokenizer, set(info["missing_keys"]) | resized
 
 
+def _reason(error: Exception) -> str:
+    """Return why weights cannot be read, and what to do where what a library says does not tell."""
+    if "weights_only" in str(error):  # what it advises nobody should do
+        return "its weights are a pickle that would run code. Take a model with weights in .safetensors."
+    if "ignore_mismatched_sizes" in str(error):
+        return "its weights have other sizes than its config.json says. Save both together again."
+    if isinstance(error, KeyError):
+        return f"a file of it has no {first_line(error)}. Save the model again."
+    return f"{first_line(error)}."
+
+
+_ADAPTED = "base_model."
+"""How names of an adapter's weights begin."""
 _SHARED = ("vblora_vector_bank", "prompt_encoder")
 """Parts of names of an adapter's weights that no file of it needs to have."""
 
@@ -174,19 +190,18 @@ def _add_adapter(model: Any, adapter: str, *, merge: bool) -> tuple[Any, set[str
 
     located = at_commit(adapter)
     name, commit = split_revision(located)
+    if is_there(name) and not weight_files(os.listdir(name)):
+        raise ValueError(
+            f"Adapter {model_name(adapter)!r} has no adapter_model.safetensors. Save the adapter again."
+        )
     try:
         adapted = PeftModel.from_pretrained(model, name, revision=commit or None)
         # Once more, for what it lacks, of which the first only warns: weights that are not there are random.
         result = adapted.load_adapter(name, adapted.active_adapter, revision=commit or None)
-    except KeyError as error:
-        raise ValueError(
-            f"Adapter {model_name(adapter)!r} cannot be loaded: its adapter_config.json has no {error.args[0]}. "
-            "Save the adapter again."
-        ) from error
     except Exception as error:
-        reason = first_line(error).rstrip(":")
-        fault = f"Adapter {model_name(adapter)!r} cannot be loaded: {reason}."
-        raise ValueError(fault) from error
+        raise ValueError(
+            f"Adapter {model_name(adapter)!r} cannot be loaded: {_adapter_reason(error)}"
+        ) from error
     missing = [key for key in result.missing_keys if not any(part in key for part in _SHARED)]
     if misfits := sorted([*missing, *result.unexpected_keys]):
         raise ValueError(
@@ -199,6 +214,18 @@ def _add_adapter(model: Any, adapter: str, *, merge: bool) -> tuple[Any, set[str
     if base := base_of(adapter_config(located) or {}):
         pin["base"] = model_name(base)
     return loaded, trained, {**pin, **files_pin(located)}
+
+
+def _adapter_reason(error: Exception) -> str:
+    """Return why an adapter cannot be read, and what to do where what a library says does not tell."""
+    if isinstance(error, KeyError):  # a key of its config, or a module that it brings along
+        is_weight = str(error.args[0]).startswith(_ADAPTED)
+        file = "file of weights" if is_weight else "adapter_config.json"
+        return f"its {file} has no {error.args[0]}. Save the adapter again."
+    if str(error).startswith("Error(s) in loading state_dict"):
+        return "its weights have other sizes than the model. Name the model that it was trained on."
+    reason = first_line(error).rstrip(":")
+    return f"{reason}."
 
 
 def _weight_settings(options: LoadOptions) -> dict[str, Any]:

@@ -15,7 +15,8 @@ COMMIT = re.compile(r"[0-9a-f]{40}")
 # How a path begins, which no Hub id does.
 _PATH = re.compile(r"[/\\~.]|[A-Za-z]:[/\\]|[^/]*/[^/]*/")
 _WEIGHTS = (
-    r"model(-\d+-of-\d+)?\.safetensors", r"pytorch_model(-\d+-of-\d+)?\.bin",
+    r"model\.safetensors", r"model-\d+-of-\d+\.safetensors",
+    r"pytorch_model\.bin", r"pytorch_model-\d+-of-\d+\.bin",
     r"adapter_model\.safetensors", r"adapter_model\.bin",
 )  # fmt: skip
 

@@ -23,6 +23,7 @@ from swapbias.models.progress import Progress, silent
 from swapbias.models.scorer import Scored, Scorer, not_scored
 from swapbias.models.tokenising import tokens_ahead
 from swapbias.models.tokens import refuse_unknown_tokens
+from swapbias.models.weight_checks import refuse_hidden_nan
 from swapbias.studies import Prompt, published as paper_numbers
 
 # Texts that a thread tokenises while a GPU reads those before them; a processor would only be shared.
@@ -98,11 +99,14 @@ class TransformersScorer(Scorer):
             model_id: its name in findings.
             options: batch size and labels.
             settings: further arguments of the class.
+
+        Raises:
+            ValueError: A weight is NaN, and the model's numbers do not show it.
         """
+        copied = twin(model)
+        refuse_hidden_nan(model_id, copied, tokenizer)
         pin = model_pins.loaded_pin(model)
-        return cls(
-            twin(model), tokenizer, model_id=model_id, identity=pin, options=options, **settings
-        )
+        return cls(copied, tokenizer, model_id=model_id, identity=pin, options=options, **settings)
 
     def inputs(self, prompts: Sequence[Prompt]) -> Sequence[Hashable]:
         """Return the tokens of each prompt.

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import os
 import shutil
 import sys
@@ -236,7 +237,9 @@ def test_adapter_is_merged(folder, tmp_path):
     "ignore:.is_gradient_checkpointing. is deprecated:FutureWarning",
     "ignore:Found missing adapter keys:UserWarning",
 )  # of peft itself
-@pytest.mark.parametrize("change", ["other names", "half", "more layers", "no key"])
+@pytest.mark.parametrize(
+    "change", ["other names", "half", "more layers", "no key", "no file", "other rank"]
+)
 def test_adapter_that_does_not_fit(folder, tmp_path, change):
     """An adapter of which a weight is missing or has no place is refused: random ones would stand for it."""
     peft = pytest.importorskip("peft", reason="needs peft: pip install peft")
@@ -253,12 +256,59 @@ def test_adapter_that_does_not_fit(folder, tmp_path, change):
     elif change == "more layers":
         more = {name.replace(".layer.0.", ".layer.9."): part for name, part in weights.items()}
         weights = more | weights
+    elif change == "no file":
+        weights = {}
+        fault = r"'lora' has no adapter_model\.safetensors\. Save the adapter again"
+    elif change == "other rank":
+        weights = {name: torch.cat([part, part]) for name, part in weights.items()}
+        fault = r"its weights have other sizes than the model\. Name the model that it was"
     else:
         (place / "adapter_config.json").write_text("{}")
         fault = "its adapter_config.json has no peft_type. Save the adapter again"
     save_file({name: part.clone() for name, part in weights.items()}, file)
+    if not weights:
+        file.unlink()
     with pytest.raises(ValueError, match=fault):
         loaded(folder, adapter=str(place))
+
+
+CHANGES = {
+    "fewer layers": (
+        {"num_hidden_layers": 1},
+        r"has 1 layers by its config and weights of more, as bert\.encoder\.layer\.1\..* Correct its config",
+    ),
+    "other sizes": (
+        {"vocab_size": 9_999},
+        r"its weights have other sizes than its config\.json says",
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_config_of_other_weights(folder, tmp_path, change):
+    """A config with fewer layers than the files, or of other sizes, is refused: part of the weights is not read."""
+    values, fault = CHANGES[change]
+    place = shutil.copytree(folder, tmp_path / "m")
+    config = json.loads((place / "config.json").read_text())
+    (place / "config.json").write_text(json.dumps(config | values))
+    with pytest.raises(ValueError, match=fault):
+        loaded(place)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_nan_that_attention_hides(folder, tmp_path, dtype):
+    """A model that gives numbers although a weight is NaN, or infinite in its dtype, is refused."""
+    place = shutil.copytree(folder, tmp_path / "m")
+    weights = load_file(place / "model.safetensors")
+    name = "bert.encoder.layer.0.attention.self.query.weight"
+    weights[name][0, 0] = math.nan
+    save_file(weights, place / "model.safetensors", metadata={"format": "pt"})
+    fault = rf"'m' gives numbers although 1 of its weights are NaN or infinite, first {name}\. Take"
+    with pytest.raises(ValueError, match=fault):
+        loaded(place, dtype=dtype)
+    model = AutoModelForMaskedLM.from_pretrained(place)
+    with pytest.raises(ValueError, match=fault):
+        load_scorer(model, tokenizer=AutoTokenizer.from_pretrained(place))
 
 
 def get_inside(folder, place, peft):
