@@ -14,6 +14,7 @@ from swapbias.models.chat.answering import Groups, by_shared_beginnings
 from swapbias.models.chat.chat_options import ChatOptions, settings
 from swapbias.models.chat.templated import TemplatedScorer
 from swapbias.models.chat.vllm_log import VllmLog
+from swapbias.models.chat.vllm_signals import stopped_by_signals
 from swapbias.models.devices import pick_device
 from swapbias.models.formats import refuse_without_weights
 from swapbias.models.loading import dtype_of
@@ -106,7 +107,7 @@ class VllmScorer(TemplatedScorer):
         dtype = dtype_of(model, config, load)
         try:
             tokenizer = AutoTokenizer.from_pretrained(name, **source)
-            with output.kept():
+            with output.kept(), stopped_by_signals():
                 llm = vllm.LLM(
                     model=name,
                     dtype=dtype,

@@ -4,8 +4,11 @@ import json
 import math
 import os
 import re
+import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
@@ -160,6 +163,35 @@ def test_log_of_vllm(monkeypatch, capfd):
     with VllmLog().kept():
         os.write(2, b"DEBUG")
     assert capfd.readouterr() == ("", "DEBUG")
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_stop_while_loading(name, folder, monkeypatch):
+    """A signal ends loading, though vLLM leaves out a KeyboardInterrupt there; later signals do what they did."""
+    number = getattr(signal, name)
+
+    def end(number, frame):
+        raise KeyboardInterrupt(128 + number)
+
+    def leave_out(self, *unused, **settings):
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(number)
+
+    monkeypatch.setattr(fake_vllm.LLM, "__init__", leave_out)
+    before = signal.signal(number, end)
+    try:
+        with pytest.raises(KeyboardInterrupt, match=str(128 + number)):
+            offline(folder)
+        assert signal.getsignal(number) is end
+    finally:
+        signal.signal(number, before)
+
+
+def test_loading_in_a_thread(folder):
+    """A thread, where Python takes no signals, loads a model too."""
+    with ThreadPoolExecutor(1) as pool:
+        scorer = pool.submit(offline, folder).result()
+    assert len(scorer.score(PROMPTS)) == len(PROMPTS)
 
 
 def test_end_of_python(folder, monkeypatch):
