@@ -157,8 +157,10 @@ def test_resume_of_a_model_in_memory(tmp_path, capsys):
             resume(tmp_path / "run", say=print, bar=lambda title, total: lambda done: None)
         with torch.no_grad():
             next(model.parameters())[0] += 1
-        with pytest.raises(UsageError, match="another version of the model"):
+        with pytest.raises(UsageError, match=r"begun with model 'bert', now 'bert \(in memory\)'"):
             go(out=tmp_path / "run")
+        with pytest.raises(UsageError, match="another version of the model"):
+            go(out=tmp_path / "run", name="bert")
         model.load_state_dict(AutoModelForMaskedLM.from_pretrained(tmp_path / "bert").state_dict())
         found = go(out=tmp_path / "run").findings
     whole = go()

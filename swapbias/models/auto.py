@@ -24,6 +24,7 @@ from swapbias.models import (
 from swapbias.models.base import LoadOptions, Request
 from swapbias.models.kind import Kind, imported
 from swapbias.models.retrieval import RETRIEVAL, is_reranker
+from swapbias.models.saved_weights import is_as_saved
 from swapbias.models.scorer import Scorer
 from swapbias.models.text_kinds import CAUSAL, CLASSIFIER, MASKED
 from swapbias.public_calls import public_call
@@ -209,7 +210,10 @@ def _wrap_transformers(
         model = wrappers.adapted_model(model, tokenizer)
         class_name = type(model).__name__
     pin.update(model_pins.quantization_of(model))
-    model_id = name or model_names.read_name(model.config.name_or_path or class_name, pin)
+    saved = model.config.name_or_path
+    if saved and not name and not adapter:
+        pin["is_changed"] = not is_as_saved(model, saved)
+    model_id = name or model_names.read_name(saved or class_name, pin)
     found_kind = _kind_of_config(model_id, model.config, [class_name], kind, options)
     if found_kind is None and model.config.is_encoder_decoder:
         raise UsageError(_encoder_decoder(model_id, [class_name]))

@@ -84,13 +84,16 @@ def read_name(model: str, pin: Mapping[str, Any]) -> str:
         pin: what identifies the model in a manifest.
 
     Returns:
-        ``BASE + ADAPTER (4bit)``, or the model's own name where it is read whole.
+        ``BASE + ADAPTER (4bit)``, or the model's own name where it is read whole; ``NAME (in memory)`` where it
+        has other weights than that name.
     """
     parts = [str(pin.get("base") or model_name(model))]
     if adapter := pin.get("adapter"):
         parts.append(str(adapter["name"]))
     name = manifest_redaction.ADAPTER_SEPARATOR.join(parts)
     changes = [str(pin[key]) for key in ("subfolder", "quantization") if pin.get(key)]
+    if pin.get("is_changed"):
+        changes.append("in memory")
     return f"{name} ({', '.join(changes)})" if changes else name
 
 

@@ -426,3 +426,49 @@ def test_quantized_model_in_memory(folder, config, name):
         model.config.quantization_config = config
     scorer = load_scorer(model, tokenizer=AutoTokenizer.from_pretrained(folder))
     assert scorer.model_id == name.replace("bert", folder.name)
+
+
+def test_name_of_changed_weights(folder, tmp_path):
+    """A model in memory has the name of its files only while it has their weights."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+
+    def name(model, **options):
+        return load_scorer(model, tokenizer=tokenizer, **options).model_id
+
+    model = AutoModelForMaskedLM.from_pretrained(folder)
+    assert name(model) == folder.name
+    assert name(model.to(torch.bfloat16)) == folder.name
+    with torch.no_grad():
+        model.bert.embeddings.LayerNorm.weight[0] += 1
+    assert name(model) == f"{folder.name} (in memory)"
+    assert name(model, name="mine") == "mine"
+    model.save_pretrained(tmp_path / "m")
+    assert name(AutoModelForMaskedLM.from_pretrained(tmp_path / "m")) == "m"
+    assert name(AutoModelForMaskedLM.from_config(model.config)) == f"{folder.name} (in memory)"
+    body = tmp_path / "body"
+    model.bert.save_pretrained(body)
+    assert name(AutoModelForMaskedLM.from_pretrained(body)) == "body (in memory)"  # a random head
+    model.config.name_or_path = "nobody/nothing"
+    assert name(model) == "nobody/nothing (in memory)"
+
+
+@pytest.mark.parametrize("layout", ["shards", "older", "pickle"])
+def test_name_by_other_files(folder, tmp_path, layout):
+    """Weights are compared with shards, with pickles and with files that call them by older names."""
+    model = AutoModelForMaskedLM.from_pretrained(folder)
+    place = tmp_path / "m"
+    model.save_pretrained(place, max_shard_size="30KB" if layout == "shards" else "1GB")
+    if layout != "shards":
+        file = place / "model.safetensors"
+        weights = load_file(file)
+        file.unlink()
+        older = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+        for ending, other in older.items() if layout == "older" else ():
+            weights = {name.replace(ending, other): part for name, part in weights.items()}
+        if layout == "older":
+            save_file(weights, file, metadata={"format": "pt"})
+        else:
+            torch.save(weights, place / "pytorch_model.bin")
+    model = AutoModelForMaskedLM.from_pretrained(place)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    assert load_scorer(model, tokenizer=tokenizer).model_id == "m"
