@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from textwrap import shorten
+from typing import Any
 
 import pandas as pd
 
@@ -67,6 +68,27 @@ def describe_ungraded(items: Mapping[str, pd.DataFrame]) -> Iterator[str]:
                         f"{study} {name}: {sum(counts.values()):,} of {len(rows):,} answers of {model_id} have no "
                         f"grade of the judge {judge} ({', '.join(reasons)})."
                     )
+
+
+def describe_other_bases(models: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Say of which adapters the config names another base than the one that they were put on.
+
+    >>> pin = {"base": "lab/new", "adapter": {"name": "lab/lora", "base": "lab/old"}}
+    >>> [*describe_other_bases([pin])]
+    ['The adapter lab/lora is of lab/old by its config, and was put on lab/new.']
+
+    Args:
+        models: the ``models`` of a manifest.
+    """
+    for pin in models:
+        adapter = pin.get("adapter")
+        if not isinstance(adapter, Mapping):
+            continue
+        declared = str(adapter.get("base") or "")
+        base = str(pin.get("base") or "")
+        # A folder is named after its last part.
+        if declared and base not in (declared, declared.rpartition("/")[2]):
+            yield f"The adapter {adapter['name']} is of {declared} by its config, and was put on {base}."
 
 
 def describe_outside(items: Mapping[str, pd.DataFrame]) -> Iterator[str]:

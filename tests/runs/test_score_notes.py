@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from swapbias.runs.score_notes import describe_outside
+from swapbias.runs.score_notes import describe_other_bases, describe_outside
 
 
 @pytest.mark.parametrize(
@@ -16,3 +16,23 @@ def test_options_of_little_probability(shares, share):
     rows = pd.DataFrame({"outside": shares}).assign(experiment="odds", model_id="tiny")
     told = list(describe_outside({"mine": rows}))
     assert [share in sentence for sentence in told] == [True] * bool(share)
+
+
+@pytest.mark.parametrize(
+    ("declared", "base", "is_told"),
+    [
+        ("lab/old", "lab/new", True),
+        ("lab/old", "lab/old", False),
+        ("lab/old", "old", False),
+        ("", "lab/new", False),
+    ],
+    ids=["other", "same", "its folder", "none named"],
+)
+def test_adapter_of_another_base(declared, base, is_told):
+    """An adapter on another base than its config names is told; a folder has the last part of a name."""
+    models = [
+        {"base": base, "adapter": {"name": "lora", "base": declared}},
+        {"model_id": "m", "adapter": None},
+    ]
+    sentence = f"The adapter lora is of {declared} by its config, and was put on {base}."
+    assert list(describe_other_bases(models)) == [sentence] * is_told
