@@ -67,6 +67,8 @@ def _sentence_of_client(
 
     if isinstance(error, errors.LocalTokenNotFoundError):
         return f"There is no token, and it takes one to {doing}. {_LOGIN}"
+    if isinstance(error, UnicodeEncodeError) and error.encoding == "ascii":  # of the header
+        return f"Could not {doing}: the token has a letter that no token has. {_LOGIN}"
     if isinstance(error, errors.OfflineModeIsEnabled):
         return f"HF_HUB_OFFLINE is set, so that the Hub could not be asked to {doing}. Unset it."
     if isinstance(error, errors.HfHubHTTPError):

@@ -14,7 +14,11 @@ from swapbias.privacy import Files
 HUB_FILES = frozenset({".gitattributes"})  # what the Hub itself puts into a new repository
 
 
-_REPO = re.compile(r"\w[\w.-]*/\w[\w.-]*(?<!\.git)", re.ASCII)
+# As the Hub's client takes them: no "--" or "..", and no sign at an end.
+_REPO = re.compile(
+    r"(?!(?:[^/]*/)?[^/@]*(?:--|\.\.))\w[\w.-]*/\w[\w.-]*(?<![.-])(?<!\.git)", re.ASCII
+)
+_LONGEST = 96
 
 
 SHARED = re.compile(rf"({_REPO.pattern})(?:/([^/@]+))?(?:@(.+))?", re.ASCII)
@@ -42,7 +46,7 @@ class Repo:
     """``owner/name``."""
 
     def __post_init__(self) -> None:
-        if not _REPO.fullmatch(self.name):
+        if len(self.name) > _LONGEST or not _REPO.fullmatch(self.name):
             raise UsageError(
                 f"{self.name!r} is no name of a repository, expected OWNER/NAME. Correct it."
             )

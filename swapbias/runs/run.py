@@ -41,8 +41,11 @@ RELEASED = "released"
 """Key of a manifest: whose outputs the run is of, where no model was read."""
 NON_FINITE = "non_finite"
 """Column of scored rows, where there is such a row: 1 where the model gave NaN or infinity."""
-REQUIRED = ("swapbias", "status", "settings", "corpora", "skipped", "versions")
+REQUIRED = (
+    "swapbias", "status", "started", "settings", "corpora", "skipped", "versions", "credentialed",
+)  # fmt: skip
 """Keys of every manifest."""
+_OF_COMPLETE = ("models", "finished")  # keys of the manifest of a complete run
 _COLUMNS = {"experiment", "group", "model_id", "score", "text"}  # of every table of scored rows
 _RECORDED = (f"{ITEMS}/*.parquet", "*.csv", "results.json", "explanations.json", REPORT)
 
@@ -141,7 +144,9 @@ class Run:
                 f"{self.place}/{MANIFEST} is no JSON ({error}). Start a new run."
             ) from error
         keys = manifest.keys() if isinstance(manifest, dict) else ()
-        lacking = [key for key in REQUIRED if key not in keys]
+        is_complete = "status" in keys and manifest["status"] == "complete"
+        needed = (*REQUIRED, *_OF_COMPLETE) if is_complete else REQUIRED
+        lacking = [key for key in needed if key not in keys]
         if lacking:
             raise ValueError(f"{self.place}/{MANIFEST} lacks {lacking[0]!r}. Start a new run.")
         if not isinstance(manifest["settings"], dict):

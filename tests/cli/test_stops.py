@@ -1,6 +1,7 @@
 """A stopped command prints one sentence with the folder and the next command, and leaves no
 partial file."""
 
+import json
 import re
 import signal
 from importlib import import_module
@@ -16,6 +17,7 @@ from swapbias.runs.run import Run
 from swapbias.swapping import Job, swap_files
 from tests import tiny
 from tests.cli.test_cli import swapbias
+from tests.hub import shared_runs
 
 TOY = "def fixed(texts): return [0.5] * len(texts)\n"
 
@@ -171,9 +173,7 @@ def test_stopped_build(tmp_path, monkeypatch):
 )
 def test_other_stopped_commands(function, arguments, part, tmp_path, monkeypatch):
     """Other commands end with a sentence."""
-    (tmp_path / "manifest.json").write_text(
-        '{"swapbias": "0", "status": "complete", "settings": {}, "corpora": [], "skipped": [], "versions": {}}'
-    )
+    (tmp_path / "manifest.json").write_text(json.dumps(shared_runs.MANIFEST | {"corpora": []}))
     monkeypatch.setattr(function, raising("SIGTERM", lambda *_, **__: None))
     assert_stopped(swapbias(*(tmp_path if one == "RUN" else one for one in arguments)), 143, part)
 

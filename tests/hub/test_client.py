@@ -167,6 +167,11 @@ def test_wrong_token(hub, monkeypatch, tmp_path):
             with pytest.raises(HubError, match="does not take the token") as refused:
                 call()
             assert "hf_wrong_one" not in str(refused.value)
+    with online(monkeypatch, hub, home=tmp_path / "letters", token="hf_wrong_oné"):
+        for call in (lambda: Hub().owners(), lambda: Hub().state(DATA)):
+            with pytest.raises(HubError, match="a letter that no token has") as refused:
+                call()
+            assert "hf_wrong" not in str(refused.value)
 
 
 def test_no_network():
@@ -191,7 +196,21 @@ def test_owners_and_hidden_repositories(hub, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["d", "a/b/c", "../d", "a/ b", "a/b.git", "", "a/<script>", "https://host/a/b"]
+    "name",
+    [
+        "d",
+        "a/b/c",
+        "../d",
+        "a/ b",
+        "a/b.git",
+        "",
+        "a/<script>",
+        "https://host/a/b",
+        "a/b--c",
+        "a/b..c",
+        "a/b.",
+        f"a/{95 * 'b'}",
+    ],
 )
 def test_wrong_repository_name(name):
     """A name that is not OWNER/NAME is refused."""

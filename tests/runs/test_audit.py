@@ -441,7 +441,7 @@ def test_models_are_loaded_one_by_one(tmp_path, quiet, monkeypatch):
             raise RuntimeError("note text")
         Run.create(place, {**manifest, "settings": settings.saved()})
 
-    manifest = {key: [] for key in REQUIRED} | {"status": "complete"}
+    manifest = {key: [] for key in REQUIRED} | {"status": "complete", "models": [], "finished": ""}
     monkeypatch.setattr(several_models, "start", start)
     monkeypatch.setattr(several_models, "read_run", lambda folder: None)
     monkeypatch.setattr(several_models, "compare_runs", lambda runs: None)

@@ -482,6 +482,11 @@ def test_manifest_of_a_newer_version(monkeypatch):
     assert "bytes, expected at most 100" in refusal(content)
 
 
+def without(key):
+    """The manifest of a complete run without one of its keys."""
+    return {name: entry for name, entry in MANIFEST.items() if name != key}
+
+
 @pytest.mark.parametrize(
     ("manifest", "fault"),
     [
@@ -489,8 +494,11 @@ def test_manifest_of_a_newer_version(monkeypatch):
         ({**MANIFEST, "settings": []}, "'settings' is no JSON object. Start a new run"),
         ({}, "lacks 'swapbias'. Start a new run"),
         ([], "lacks 'swapbias'. Start a new run"),
+        (without("credentialed"), "lacks 'credentialed'. Start a new run"),
+        (without("started"), "lacks 'started'. Start a new run"),
+        (without("models"), "lacks 'models'. Start a new run"),
     ],
-    ids=["null", "list", "empty", "no object"],
+    ids=["null", "list", "empty", "no object", "unmarked", "no time", "no models"],
 )
 def test_manifest_without_settings(tmp_path, manifest, fault):
     """A manifest of which nothing can be read is refused before anything is looked up in it."""
