@@ -179,12 +179,12 @@ def equal_units_needed(margin: float, gap: float = 0.0, *, level: float = 0.025)
         level: the chance that is allowed.
 
     Returns:
-        Infinite where the gap reaches the margin.
+        Infinite where the gap reaches the margin, up to rounding.
 
     >>> equal_units_needed(0.05), equal_units_needed(0.05, 0.01), equal_units_needed(0.05, 0.05)
     (72, 90, inf)
     """
-    if not abs(gap) < margin:
+    if not abs(gap) < margin or math.isclose(abs(gap), margin):
         return math.inf
     if margin >= 1:
         return 1

@@ -23,6 +23,7 @@ from swapbias.models.python_functions import import_function, without_tensors
 from swapbias.models.scorer import DerivedScorer, Scored, Scorer, checked_labels, not_scored
 from swapbias.studies import Prompt
 
+_LARGEST = 1e100  # squares of larger numbers are infinite, and their intervals with them
 _ROUNDING = 1e-9  # sums of probabilities may pass 1 by so much
 _BINARY = Sides(("negative", "positive"), (1,), (0,))  # of a function that returns one probability
 # Classes of which the second is positive.
@@ -157,6 +158,11 @@ class CallableScorer(Scorer):
             self._check_range(numbers, 0.0, 1.0)
             return [self.sides.scored(row) for row in numbers]
         self._check_range(numbers, *self.limits)
+        if (largest := np.abs(numbers[np.isfinite(numbers)]).max(initial=0.0)) > _LARGEST:
+            raise ValueError(
+                f"{self.model_id} returned numbers up to {largest:g}, whose differences cannot be computed. "
+                "Divide them by a constant."
+            )
         if self.limits == (0.0, 1.0):
             return [self.sides.scored(row) for row in np.column_stack([1 - numbers, numbers])]
         return [

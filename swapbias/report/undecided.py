@@ -180,7 +180,8 @@ def too_few_equal_pairs(finding: Finding, margin: float) -> str:
     gap = "a gap"
     if not math.isnan(margin):
         gap = f"a gap of {format_chosen_gap(margin, finding.scale)}"
-    if math.isinf(needed) and abs(estimate.value) < margin:
+    is_below = abs(estimate.value) < margin and not math.isclose(abs(estimate.value), margin)
+    if math.isinf(needed) and is_below:
         return f"{equal}, at a rate that has no ratio to decide by"
     if math.isinf(needed):
         return f"{equal}, which is no less than {gap}"

@@ -11,6 +11,7 @@ from statsmodels.stats.multitest import multipletests
 from swapbias.measures import Estimate, adjust
 from swapbias.measures.gaps import correlation, group_gap, mean_score, paired_gap
 from swapbias.measures.group_scores import sign_test_p
+from swapbias.measures.intervals import equal_units_needed
 from swapbias.measures.pair_units import units_of_pairs
 from swapbias.measures.rates import flip_rate, share_above, share_right
 
@@ -321,3 +322,9 @@ def test_missing_id(missing):
         paired_gap(
             [0.3, 0.1, 0.5, 0.2], list("fmfm"), list("aabb"), reference_group="m", cluster_ids=ids
         )
+
+
+@pytest.mark.parametrize("gap", [0.2, 0.19999999999999998, -0.2, 0.30000000000000004 - 0.1])
+def test_equal_gaps_of_the_margin(gap):
+    """No number of equal gaps rules out a margin that they reach, up to rounding."""
+    assert math.isinf(equal_units_needed(0.2, gap))

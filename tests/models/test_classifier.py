@@ -320,3 +320,14 @@ def test_positions_of_a_family(family, tmp_path):
     texts = {len(tokenizer(text)["input_ids"]): text for text in cut}
     found = scorer.score([Prompt(text=texts[count]) for count in (63, 64, 65)])
     assert [math.isnan(one.score) for one in found] == [False, False, True]
+
+
+@pytest.mark.parametrize("number", [1e300, -1e101])
+def test_numbers_too_large_for_intervals(number):
+    """Numbers whose squares are infinite are refused; an infinite one has no score."""
+    few = CallableScorer(lambda texts: [number, math.nan], model_id="f").reading_in(RAW_SCORE)
+    with pytest.raises(ValueError, match=r"^f returned numbers up to 1e\+\d+, .* by a constant\.$"):
+        few.score([Prompt(text="a"), Prompt(text="b")])
+    one = CallableScorer(lambda texts: [math.inf, 1e99], model_id="f").reading_in(RAW_SCORE)
+    scores = [result.score for result in one.score([Prompt(text="a"), Prompt(text="b")])]
+    assert scores == pytest.approx([math.nan, 1e99], nan_ok=True)
