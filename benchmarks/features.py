@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Collection, Mapping, Sequence
+from itertools import compress
 from typing import Any
 
 from benchmarks.filling import every
@@ -61,9 +62,14 @@ def _sides(notes: list[str]) -> Prepared:
     packed = copy.deepcopy(plain)
     texts = [" ".join(clean(note)) for note in notes]
     tokenizer = _tokenizer(texts)
+    counts = [len(ids) for ids in tokenizer(texts, verbose=False)["input_ids"]]
+    fits = [count <= tokenizer.model_max_length for count in counts]  # peers cut off the rest
+    notes = [*compress(notes, fits)]
+    texts = [*compress(texts, fits)]
+    counts = [*compress(counts, fits)]
     few = every(texts, SLICE)
     share = len(few) / len(texts)
-    tokens = sum(len(ids) for ids in tokenizer(list(dict.fromkeys(texts)))["input_ids"])
+    tokens = sum(dict(zip(texts, counts, strict=True)).values())
     return Prepared(
         ours=(
             Side(OURS, lambda: ContextualVectors(packed, tokenizer, name="made").vectors(notes)),
