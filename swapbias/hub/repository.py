@@ -14,11 +14,7 @@ from swapbias.privacy import Files
 HUB_FILES = frozenset({".gitattributes"})  # what the Hub itself puts into a new repository
 
 
-# As the Hub's client takes them: no "--" or "..", and no sign at an end.
-_REPO = re.compile(
-    r"(?!(?:[^/]*/)?[^/@]*(?:--|\.\.))\w[\w.-]*/\w[\w.-]*(?<![.-])(?<!\.git)", re.ASCII
-)
-_LONGEST = 96
+_REPO = re.compile(r"\w[\w.-]*/\w[\w.-]*(?<!\.git)", re.ASCII)
 
 
 SHARED = re.compile(rf"({_REPO.pattern})(?:/([^/@]+))?(?:@(.+))?", re.ASCII)
@@ -46,7 +42,14 @@ class Repo:
     """``owner/name``."""
 
     def __post_init__(self) -> None:
-        if len(self.name) > _LONGEST or not _REPO.fullmatch(self.name):
+        from huggingface_hub.utils import HFValidationError, validate_repo_id  # take long to import
+
+        try:
+            validate_repo_id(self.name)
+            is_name = _REPO.fullmatch(self.name) is not None
+        except HFValidationError:
+            is_name = False
+        if not is_name:
             raise UsageError(
                 f"{self.name!r} is no name of a repository, expected OWNER/NAME. Correct it."
             )

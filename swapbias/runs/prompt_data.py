@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 
 from swapbias.errors import UsageError, listed
@@ -56,10 +57,11 @@ def _read_corpus(study: str, source: str, state: frozenset[tuple[str, int, int]]
 
 
 def _state_of(source: Path) -> frozenset[tuple[str, int, int]]:
-    """Return name, time and size of the files of data and of those beside them: a notebook may change some."""
-    folder = source.parent if source.is_file() else source
-    files = [path for pattern in ("*", "*/*") for path in folder.glob(pattern) if path.is_file()]
-    states = [(path, path.stat()) for path in files]
+    """Return name, time and size of the files of data, and of those beside one file: a notebook may change some."""
+    paths = (
+        source.parent.iterdir() if source.is_file() else chain(source.glob("*"), source.glob("*/*"))
+    )
+    states = [(path, path.stat()) for path in paths if path.is_file()]
     return frozenset((str(path), state.st_mtime_ns, state.st_size) for path, state in states)
 
 

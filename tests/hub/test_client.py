@@ -209,7 +209,7 @@ def test_owners_and_hidden_repositories(hub, monkeypatch, tmp_path):
         "a/b--c",
         "a/b..c",
         "a/b.",
-        f"a/{95 * 'b'}",
+        f"a/{97 * 'b'}",
     ],
 )
 def test_wrong_repository_name(name):
