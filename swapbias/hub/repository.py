@@ -42,7 +42,8 @@ class Repo:
     """``owner/name``."""
 
     def __post_init__(self) -> None:
-        from huggingface_hub.utils import HFValidationError, validate_repo_id  # take long to import
+        from huggingface_hub.errors import HFValidationError  # these two take long to import
+        from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
         try:
             validate_repo_id(self.name)
