@@ -292,8 +292,7 @@ def train(
             f"Training sentences with a {group} noun: {count:,}, mean label {mean} ({published})"
         )
     value = numbers.format_number(gap.value, signed=True)
-    low = numbers.format_number(gap.ci_low, signed=True)
-    high = numbers.format_number(gap.ci_high, signed=True)
-    ui.show(f"Female - male: {value} (95 % interval {low} to {high}, Welch)")
+    ends = [numbers.NumberFormat(signed=True).end(end, [0.0]) for end in (gap.ci_low, gap.ci_high)]
+    ui.show(f"Female - male: {value} (95 % interval {' to '.join(ends)}, Welch)")
     ui.show(f"Accuracy on {trained['n_dev']} dev sentences: {trained['dev_accuracy']:.3f}")
     ui.show(f"Trained: {folder}")

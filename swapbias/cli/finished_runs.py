@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from xml.etree import ElementTree
@@ -112,7 +113,7 @@ def _show_check(check: "findings.Check", *, verbose: bool) -> None:
         ui.show_text(report.describe_check(check))
         return
     value = numbers.format_value(check.finding)
-    interval = numbers.format_interval(check.finding)
+    interval = numbers.format_interval(replace(check.finding, margin=check.margin))
     value_and_interval = value if interval == "–" else f"{value} ({interval})"
     outcome = f"  {_WORDS[check.outcome][0]:<10}"
     width = terminal_text.WIDTH - len(outcome) - len(value_and_interval) - 2

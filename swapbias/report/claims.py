@@ -24,14 +24,17 @@ from swapbias.report.finding_names import (
 )
 from swapbias.report.numbers import (
     clipped_interval,
+    decimals_beside,
     finding_format,
     format_gap,
     format_interval,
     format_margin,
+    format_number,
     format_p_value,
     format_value,
     interval_name,
     is_gap_finding,
+    marks_of,
     unit_format,
 )
 from swapbias.report.undecided import (
@@ -317,10 +320,15 @@ def _interval_ends(finding: Finding) -> str:
         end = low
         low = -high
         high = -end
+    marks = marks_of(finding)
     if finding.scale.ratio_of:
-        return f"{math.exp(low):.2f} to {math.exp(high):.2f}"
+        ratios = [math.exp(mark) for mark in marks]
+        ends = [math.exp(end) for end in (low, high)]
+        return " to ".join(
+            format_number(end, digits=decimals_beside(end, ratios, 2)) for end in ends
+        )
     written = unit_format(finding.scale)
-    return f"{written(low)} to {written(high)}"
+    return f"{written.end(low, marks)} to {written.end(high, marks)}"
 
 
 def gap_ending(finding: Finding) -> str:

@@ -88,7 +88,7 @@ def describe_check(check: Check) -> str:
     finding = check.finding
     parts = []
     if not math.isnan(finding.estimate.value):
-        parts.append(size_with_interval(replace(finding, verdict="")))
+        parts.append(size_with_interval(replace(finding, verdict="", margin=check.margin)))
     endings = _ENDINGS
     if check.change is not None:
         endings = _ENDINGS_OF_CHANGE
@@ -120,7 +120,9 @@ def _describe_change(check: Check) -> str:
     moved = format_gap(change.value, unit, signed=True)
     if not math.isnan(change.ci_low):
         written = unit_format(unit)
-        moved = f"{moved} ({written(change.ci_low)} to {written(change.ci_high)})"
+        marks = (0.0, check.margin, -check.margin)
+        ends = [written.end(end, marks) for end in (change.ci_low, change.ci_high)]
+        moved = f"{moved} ({' to '.join(ends)})"
     return f"baseline {before}, change {moved} over {change.n} units"
 
 

@@ -1,11 +1,14 @@
 """Numbers as sentences, tables and charts write them: gaps in points, shares in percent, intervals and p-values."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from swapbias.findings import Finding, decision, terms
 from swapbias.measures import MEASURES, Estimate, Unit, intervals
+
+_ROUNDING = 1e-9
+_MORE_DECIMALS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,17 @@ class NumberFormat:
         """
         return self.factor * (value - self.start)
 
+    def end(self, value: float, marks: Iterable[float], *, with_unit: bool = False) -> str:
+        """Write an end of an interval, with more decimals where fewer would put it on a mark or past it.
+
+        Args:
+            value: the end in the unit of the finding.
+            marks: zero, margins and the like, in the same unit; NaN is none.
+            with_unit: put the unit behind it.
+        """
+        digits = decimals_beside(self.scaled(value), map(self.scaled, marks), self.digits)
+        return replace(self, digits=digits)(value, with_unit=with_unit)
+
     def __call__(self, value: float, *, with_unit: bool = False) -> str:
         """Write a value.
 
@@ -49,6 +63,34 @@ class NumberFormat:
         if with_unit and self.unit:
             return f"{text}{self.ending} {self.unit}"
         return f"{text}{self.ending}"
+
+
+def decimals_beside(number: float, marks: Iterable[float], digits: int) -> int:
+    """Return with how many decimals a number is written on the side of each mark where it is.
+
+    The words beside an interval say where its ends are: one of −0.02 is no "0.0" where zero is left out.
+
+    >>> [decimals_beside(end, [0.0, 5.0], 1) for end in (-0.02, 4.97, 2.0)]
+    [2, 2, 1]
+
+    Args:
+        number: the number as it is written, before it is rounded.
+        marks: zero, margins and the like, in the same unit.
+        digits: the usual decimals, which are enough for a number on a mark, and for one whose distance is rounding.
+    """
+    known = [mark for mark in marks if not math.isnan(mark)]
+    for decimals in range(digits, digits + _MORE_DECIMALS):
+        rounded = round(number, decimals)
+        if all(_side(rounded, mark) == _side(number, mark) for mark in known):
+            return decimals
+    return digits
+
+
+def _side(number: float, mark: float) -> int:
+    """Return −1 below a mark, 1 above it, and 0 on it."""
+    if math.isclose(number, mark, rel_tol=_ROUNDING, abs_tol=_ROUNDING):
+        return 0
+    return 1 if number > mark else -1
 
 
 def is_gap_finding(finding: Finding) -> bool:
@@ -177,7 +219,8 @@ def format_ends(finding: Finding, low: float, high: float) -> str:
         high: upper end.
     """
     written = unit_format(finding.scale)
-    return f"{written(low)} to {written(high, with_unit=True)}"
+    marks = marks_of(finding)
+    return f"{written.end(low, marks)} to {written.end(high, marks, with_unit=True)}"
 
 
 def format_value(finding: Finding, *, in_own_unit: bool = False) -> str:
@@ -207,7 +250,22 @@ def format_interval(finding: Finding, *, in_own_unit: bool = False) -> str:
     if math.isnan(low):
         return "–"
     written = finding_format(finding, in_own_unit=in_own_unit)
-    return f"{written(low)} to {written(high)}"
+    marks = marks_of(finding)
+    return f"{written.end(low, marks)} to {written.end(high, marks)}"
+
+
+def marks_of(finding: Finding) -> tuple[float, ...]:
+    """Return what the words beside an interval compare its ends with: zero, and the margin on both sides.
+
+    Args:
+        finding: the finding with its margin.
+
+    Returns:
+        In the unit of the finding; none for a mean or a share.
+    """
+    if not is_gap_finding(finding):
+        return ()
+    return 0.0, finding.margin, -finding.margin
 
 
 def clipped_interval(finding: Finding) -> tuple[float, float]:

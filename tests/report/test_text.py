@@ -14,7 +14,15 @@ import pytest
 from swapbias.findings import Finding, disaggregate
 from swapbias.findings.terms import VERDICTS
 from swapbias.measures import Estimate
-from swapbias.report import cautions, finding_names, meanings, numbers, terminal_text, verdicts
+from swapbias.report import (
+    cautions,
+    claims,
+    finding_names,
+    meanings,
+    numbers,
+    terminal_text,
+    verdicts,
+)
 from swapbias.studies import config_rows, load_study, studies
 
 FOUND, SMALL, UNSTABLE, NONE, UNDECIDED, UNMEASURED, TOO_FEW = VERDICTS
@@ -140,7 +148,7 @@ LOG_ODDS = "mean log-odds of the disapproving antonym"
         (gap(math.nan, UNDECIDED), "Not measured: m could not score what the question needs."),
         (
             gap(0.0001, SMALL, width=0.0),
-            f"Gap: m prefers women's words by less than 0.1 points (95 % interval 0.0 to 0.0). {BELOW_MARGIN}",
+            f"Gap: m prefers women's words by less than 0.1 points (95 % interval 0.01 to 0.01). {BELOW_MARGIN}",
         ),
         (
             gap(0.3, FOUND, **STIGMA, experiment="antonyms", unit=LOG_ODDS, width=0.1),
@@ -635,3 +643,35 @@ def test_low_rates():
     rare = answer(gap(0.001, NONE, **{**rates, "ratio": 1.05})).sentence
     assert "The ratio of the two rates is 1.05 (95 % interval" in rare
     assert rare.endswith("within the margin of 5 points and a ratio of 0.8 to 1.25.")
+
+
+def printed_ends(text):
+    """Numbers of an interval as a reader sees them."""
+    low, high = text.replace("−", "-").replace("+", "").split(" to ")
+    return float(low), float(high)
+
+
+def side(number, mark):
+    return (number > mark) - (number < mark)
+
+
+@pytest.mark.parametrize("low", [-0.0502, -0.0497, -0.0003, 0.0, 0.0003, 0.04999, 0.05])
+@pytest.mark.parametrize("width", [0.0001, 0.0498, 0.0499999, 0.1])
+@pytest.mark.parametrize("unit", ["probability mass at the mask", LOG_ODDS])
+def test_printed_interval_decides_the_word(low, width, unit):
+    """A printed end is on the side of zero and of the margin where the end is, in tables, sentences and ratios."""
+    scale = 1 if unit == LOG_ODDS else 100
+    finding = gap(0.0, UNDECIDED, unit=unit)
+    estimate = replace(finding.estimate, value=low + width / 2, ci_low=low, ci_high=low + width)
+    finding = replace(finding, estimate=estimate)
+    printed = printed_ends(numbers.format_interval(finding))
+    sentence = claims.size_with_interval(finding).split("95 % interval ")[1].rstrip(")")
+    in_sentence = printed_ends(sentence)
+    for end, in_table, in_words in zip((low, low + width), printed, in_sentence, strict=True):
+        for mark in (0, 0.05, -0.05):
+            expected = side(round(end, 9), mark)
+            assert side(in_table, scale * mark) == expected
+            if unit != LOG_ODDS:
+                assert side(in_words, scale * mark) == expected
+        if unit == LOG_ODDS:
+            assert side(in_words, 1) == side(end, 0)
