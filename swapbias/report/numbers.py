@@ -78,10 +78,10 @@ def decimals_beside(number: float, marks: Iterable[float], digits: int) -> int:
         marks: zero, margins and the like, in the same unit.
         digits: the usual decimals, which are enough for a number on a mark, and for one whose distance is rounding.
     """
-    known = [mark for mark in marks if not math.isnan(mark)]
+    marks = [mark for mark in marks if not math.isnan(mark)]
     for decimals in range(digits, digits + _MORE_DECIMALS):
         rounded = round(number, decimals)
-        if all(_side(rounded, mark) == _side(number, mark) for mark in known):
+        if all(_side(rounded, mark) == _side(number, mark) for mark in marks):
             return decimals
     return digits
 
