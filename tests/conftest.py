@@ -75,6 +75,28 @@ def pytest_collection_finish():
     gc.set_threshold(COLLECT_AFTER)
 
 
+@pytest.fixture(autouse=True)
+def settings_left_alone():
+    """Fail a test that leaves a setting of ours, or of the clients that we use, to the tests after it."""
+    before = settings_of_process()
+    yield
+    after = settings_of_process()
+    changed = [name for name in before | after if before.get(name) != after.get(name)]
+    assert not changed, f"This test leaves {', '.join(changed)} changed for the tests after it."
+
+
+def settings_of_process():
+    """The environment's variables of ours and of the clients, and the constants of the Hub's client, by name."""
+    from huggingface_hub import constants
+
+    in_client = {f"constants.{name}": value for name, value in vars(constants).items()}
+    # Of other libraries' variables some are set by the import of a library, for good.
+    ours = ("SWAPBIAS_", "HF_", "HUGGING", "TRANSFORMERS_", "OPENAI_", "NO_PROXY", "HTTP")
+    return in_client | {
+        name: value for name, value in os.environ.items() if name.upper().startswith(ours)
+    }
+
+
 def _beside(name):
     return ROOT.parent / "shared" / name
 

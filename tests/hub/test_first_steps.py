@@ -13,6 +13,7 @@ import swapbias
 from swapbias.cli import app
 from swapbias.studies.catalogue import load_corpus, metrics
 from tests.conftest import ROOT
+from tests.hub.clients import online
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 TAG = re.compile(r"\bv\d+\.\d+\.\d+\b")
@@ -58,15 +59,15 @@ def test_pins_in_pages_exist(hub, monkeypatch, tmp_path):
     """Every revision that pages, cards, scripts and help name is on a server filled from this
     checkout."""
     hub.add_user("swapbias", token="hf_swapbias")  # the owner whom the pages name
-    monkeypatch.setenv("HF_TOKEN", "hf_swapbias")
     pages = [page.read_text() for page in PAGES]
     corpora = {
         given[0].removeprefix("swapbias/")
         for what, given, _ in calls(pages)
         if what == "load_dataset"
     }
-    command("push", "datasets", *sorted(corpora), "--namespace", "swapbias")
-    command("push", "metrics", "--namespace", "swapbias")
+    with online(monkeypatch, hub, home=tmp_path / "hf-home", token="hf_swapbias"):
+        command("push", "datasets", *sorted(corpora), "--namespace", "swapbias")
+        command("push", "metrics", "--namespace", "swapbias")
     every = list(hub.repositories)
     assert sorted(name for _, name in every) == sorted(
         f"swapbias/{name}" for name in (*corpora, *metrics())

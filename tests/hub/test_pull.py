@@ -59,11 +59,12 @@ def own_cache(tmp_path_factory, monkeypatch):
 
 
 @pytest.fixture
-def offline(monkeypatch):
+def offline(hub):
     """Return a function after which nothing may reach the Hub."""
     from huggingface_hub import constants
 
-    return lambda: monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.MonkeyPatch.context() as patch:  # undone before ``hub`` undoes its own
+        yield lambda: patch.setattr(constants, "HF_HUB_OFFLINE", True)
 
 
 def fetched(hub):
