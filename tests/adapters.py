@@ -31,7 +31,9 @@ class PeftModel:
 
     def __init__(self, model):
         self.model = model
-        self.active_peft_config = SimpleNamespace(modules_to_save=None)
+        self.active_peft_config = SimpleNamespace(
+            modules_to_save=None, is_prompt_learning=False, bias="none"
+        )
 
     @classmethod
     def from_pretrained(cls, model, name, revision=None):
@@ -46,6 +48,9 @@ class PeftModel:
 
     def load_adapter(self, name, adapter_name, revision=None):
         return SimpleNamespace(missing_keys=[], unexpected_keys=[])
+
+    def named_parameters(self, remove_duplicate):
+        return self.model.named_parameters(remove_duplicate=remove_duplicate)
 
     def get_base_model(self):
         return self.model

@@ -1,7 +1,6 @@
 """Loading models: files of one commit of the Hub, weights of the requested type, no code of others unless allowed."""
 
 import logging
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,21 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from swapbias.errors import UsageError, first_line
-from swapbias.files import is_there
-from swapbias.models.adapter_config import base_of
+from swapbias.models.adapter_weights import add_adapter
 from swapbias.models.base import LoadOptions
 from swapbias.models.devices import chosen_dtype, pick_device
 from swapbias.models.engine import layer_choice
 from swapbias.models.formats import refuse_without_weights
 from swapbias.models.model_config import (
-    adapter_config,
     architectures,
-    at_commit,
     locate_config,
     source_settings,
     split_adapter,
 )
-from swapbias.models.model_names import model_name, planned_name, split_revision, weight_files
+from swapbias.models.model_names import model_name, planned_name
 from swapbias.models.model_pins import files_pin
 from swapbias.models.tokens import refuse_other_tokenizer
 from swapbias.models.weight_checks import refuse_hidden_nan, refuse_unread_layers
@@ -107,7 +103,8 @@ def load_model(
         **files_pin(located, options.subfolder),
     }
     if options.adapter:
-        loaded, trained, pin["adapter"] = _add_adapter(
+        _check_package("peft", "adapter")
+        loaded, trained, pin["adapter"] = add_adapter(
             loaded, options.adapter, merge=not options.quantization
         )
         missing = {key for key in missing if not set(key.split(".")) & trained}
@@ -175,57 +172,6 @@ def _reason(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"a file of it has no {first_line(error)}. Save the model again."
     return f"{first_line(error)}."
-
-
-_ADAPTED = "base_model."
-"""How names of an adapter's weights begin."""
-_SHARED = ("vblora_vector_bank", "prompt_encoder")
-"""Parts of names of an adapter's weights that no file of it needs to have."""
-
-
-def _add_adapter(model: Any, adapter: str, *, merge: bool) -> tuple[Any, set[str], dict[str, Any]]:
-    """Return a model with its adapter, the modules that the adapter brings along, and what identifies it."""
-    _check_package("peft", "adapter")
-    from peft import PeftModel
-
-    located = at_commit(adapter)
-    name, commit = split_revision(located)
-    if is_there(name) and not weight_files(os.listdir(name)):
-        raise ValueError(
-            f"Adapter {model_name(adapter)!r} has no adapter_model.safetensors. Save the adapter again."
-        )
-    try:
-        adapted = PeftModel.from_pretrained(model, name, revision=commit or None)
-        # Once more, for what it lacks, of which the first only warns: weights that are not there are random.
-        result = adapted.load_adapter(name, adapted.active_adapter, revision=commit or None)
-    except Exception as error:
-        raise ValueError(
-            f"Adapter {model_name(adapter)!r} cannot be loaded: {_adapter_reason(error)}"
-        ) from error
-    missing = [key for key in result.missing_keys if not any(part in key for part in _SHARED)]
-    if misfits := sorted([*missing, *result.unexpected_keys]):
-        raise ValueError(
-            f"Adapter {model_name(adapter)!r} does not fit the model: {len(misfits)} of its weights are missing or "
-            f"have no place, first {misfits[0]}. Name the model that it was trained on."
-        )
-    trained = set(adapted.active_peft_config.modules_to_save or ())
-    loaded = adapted.merge_and_unload() if merge else adapted.get_base_model()
-    pin: dict[str, Any] = {"name": model_name(adapter)}
-    if base := base_of(adapter_config(located) or {}):
-        pin["base"] = model_name(base)
-    return loaded, trained, {**pin, **files_pin(located)}
-
-
-def _adapter_reason(error: Exception) -> str:
-    """Return why an adapter cannot be read, and what to do where what a library says does not tell."""
-    if isinstance(error, KeyError):  # a key of its config, or a module that it brings along
-        is_weight = str(error.args[0]).startswith(_ADAPTED)
-        file = "file of weights" if is_weight else "adapter_config.json"
-        return f"its {file} has no {error.args[0]}. Save the adapter again."
-    if str(error).startswith("Error(s) in loading state_dict"):
-        return "its weights have other sizes than the model. Name the model that it was trained on."
-    reason = first_line(error).rstrip(":")
-    return f"{reason}."
 
 
 def _weight_settings(options: LoadOptions) -> dict[str, Any]:

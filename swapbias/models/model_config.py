@@ -10,7 +10,12 @@ from typing import Any
 from swapbias.errors import MODELS, UsageError, first_line, need, quoted
 from swapbias.files import is_there
 from swapbias.hub_http import configure_http, offline_reason
-from swapbias.models.adapter_config import base_of, read_adapter_config
+from swapbias.models.adapter_config import (
+    base_of,
+    read_adapter_config,
+    refuse_adapter_of_adapter,
+    refuse_folder_of_adapters,
+)
 from swapbias.models.base import LoadOptions
 from swapbias.models.formats import refuse_other_formats, refuse_quantized
 from swapbias.models.model_names import COMMIT, model_name, split_revision, weight_files
@@ -123,6 +128,7 @@ def split_adapter(model: str, options: LoadOptions) -> tuple[str, LoadOptions]:
             f"{name} is an adapter of {quoted(base)}, which is not on this machine. "
             "Name its model, and it with -M adapter."
         )
+    refuse_adapter_of_adapter(name, base)
     adapter = str(folder) if is_there(model) else located
     return base, replace(options, adapter=adapter, subfolder="")
 
@@ -170,6 +176,7 @@ def locate_config(model: str, options: LoadOptions) -> tuple[str, Any]:
         )
     refuse_other_formats(model, folder)
     if is_there(folder) and not (folder / "config.json").is_file():
+        refuse_folder_of_adapters(folder.name, str(folder))
         raise ValueError(f"{model} is no model folder: it has no config.json. Name another folder.")
     _refuse_unpinned_code(model, options)
     located = at_commit(model)

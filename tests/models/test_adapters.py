@@ -1,0 +1,147 @@
+"""Adapters are read whole and as they were trained, or refused in a sentence that says what to do."""
+
+import json
+import shutil
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
+
+from swapbias.errors import UsageError
+from swapbias.models import LoadOptions, load_scorer
+from swapbias.studies import as_prompts, config_rows
+from tests import tiny
+
+peft = pytest.importorskip("peft", reason="needs peft: pip install peft")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.is_gradient_checkpointing. is deprecated:FutureWarning",
+    "ignore:Model has `tie_word_embeddings=True`:UserWarning",
+    "ignore:Model with `tie_word_embeddings=True`:UserWarning",
+    "ignore:Input and output embeddings are no longer tied:UserWarning",
+)  # of peft itself
+
+PROMPTS = as_prompts(config_rows("gendered_stigma", "rq1"))[:10]
+WEIGHTS = "adapter_model.safetensors"
+TARGETS = ["query", "value"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tiny.save("bert", tmp_path_factory.mktemp("bert"))
+
+
+def loaded(folder, **options):
+    return load_scorer(str(folder), options=LoadOptions(device="cpu", **options))
+
+
+def scores(scorer):
+    return [result.score for result in scorer.score(PROMPTS)]
+
+
+def adapted(folder, config, auto_class=AutoModelForMaskedLM):
+    """A model with an adapter of which every weight differs from the model's."""
+    model = peft.get_peft_model(auto_class.from_pretrained(folder), config)
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.requires_grad:
+                weight += 0.3 * torch.randn(weight.shape, generator=generator)
+    return model
+
+
+def saved(folder, place, config, **how):
+    adapted(folder, config, **how).save_pretrained(place)
+    return place
+
+
+CONFIGS = {
+    "biases": {"bias": "all"},
+    "biases of its layers": {"bias": "lora_only"},
+    "tied embeddings": {"target_modules": [*TARGETS, "word_embeddings"]},
+    "a module": {"modules_to_save": ["cls"]},
+    "tokens": {"trainable_token_indices": [10, 11]},
+    "magnitudes": {"use_dora": True},
+}
+
+
+@pytest.mark.parametrize("settings", CONFIGS.values(), ids=CONFIGS)
+def test_adapter_is_the_trained_model(settings, folder, tmp_path):
+    """An adapter from its files gives the scores of the model that was trained, also on weights in two places."""
+    model = adapted(folder, peft.LoraConfig(r=2, **{"target_modules": TARGETS} | settings))
+    model.save_pretrained(tmp_path / "lora")
+    expected = scores(load_scorer(model, tokenizer=AutoTokenizer.from_pretrained(folder)))
+    assert scores(loaded(folder, adapter=str(tmp_path / "lora"))) == pytest.approx(
+        expected, abs=1e-4
+    )
+    assert scores(loaded(folder)) != pytest.approx(expected, abs=1e-2)
+
+
+@pytest.mark.parametrize(("bias", "count"), [("all", 21), ("lora_only", 4)])
+@pytest.mark.parametrize("is_one", [True, False], ids=["one", "each"])
+def test_adapter_without_its_biases(bias, count, is_one, folder, tmp_path):
+    """An adapter without biases that were trained with it is refused: those of the model would stand in for them."""
+    place = saved(
+        folder, tmp_path / "lora", peft.LoraConfig(r=2, target_modules=TARGETS, bias=bias)
+    )
+    weights = load_file(place / WEIGHTS)
+    biases = [key for key in weights if key.endswith("attention.self.query.bias")]
+    biases = biases or [
+        key for key in weights if key.endswith("attention.self.query.base_layer.bias")
+    ]
+    if is_one:
+        count = 1
+        weights.pop(biases[0])
+    else:
+        weights = {key: part for key, part in weights.items() if "lora_" in key}
+    save_file(weights, place / WEIGHTS)
+    fault = rf"'lora' lacks {count} biases that its config says were trained with it, first base_"
+    with pytest.raises(ValueError, match=fault):
+        loaded(folder, adapter=str(place))
+
+
+def test_adapter_outside_of_layers(tmp_path):
+    """An adapter that puts vectors before a text is refused by its kind, not as one of another model."""
+    base = tiny.save_causal(tmp_path / "base")
+    config = peft.PromptTuningConfig(num_virtual_tokens=4, task_type="CAUSAL_LM")
+    place = saved(base, tmp_path / "prompt", config, auto_class=AutoModelForCausalLM)
+    sentence = (
+        r"prompt is an adapter that puts vectors before a text \(PROMPT_TUNING\), which are not"
+    )
+    with pytest.raises(UsageError, match=sentence):
+        loaded(place)
+
+
+def test_adapter_of_an_adapter(folder, tmp_path):
+    """An adapter that was trained on an adapter is refused, alone or on the model of the two."""
+    first = saved(folder, tmp_path / "first", peft.LoraConfig(r=2, target_modules=TARGETS))
+    second = shutil.copytree(first, tmp_path / "second")
+    config = json.loads((second / "adapter_config.json").read_text())
+    (second / "adapter_config.json").write_text(
+        json.dumps(config | {"base_model_name_or_path": str(first)})
+    )
+    for how in ((second, {}), (folder, {"adapter": str(second)})):
+        with pytest.raises(
+            UsageError, match="second is an adapter of first, which is an adapter its"
+        ):
+            loaded(how[0], **how[1])
+
+
+def test_several_adapters_in_a_folder(folder, tmp_path):
+    """Of several adapters that were saved together one is read: that of the folder that is named."""
+    config = peft.LoraConfig(r=2, target_modules=TARGETS, init_lora_weights=False)
+    model = adapted(folder, config)
+    torch.manual_seed(2)
+    model.add_adapter("formal", config)
+    model.save_pretrained(tmp_path / "lora")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    for name, place in (("default", "lora"), ("formal", "lora/formal")):
+        model.set_adapter(name)
+        expected = scores(load_scorer(model, tokenizer=tokenizer))
+        assert scores(loaded(tmp_path / place)) == pytest.approx(expected, abs=1e-4)
+    (tmp_path / "lora" / WEIGHTS).unlink()
+    (tmp_path / "lora" / "adapter_config.json").unlink()
+    sentence = r"lora has adapters in folders of their own \(formal\)\. Name one: .*/lora/formal\.$"
+    for how in ((tmp_path / "lora", {}), (folder, {"adapter": str(tmp_path / "lora")})):
+        with pytest.raises(UsageError, match=sentence):
+            loaded(how[0], **how[1])
