@@ -4,7 +4,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import yaml
@@ -17,6 +17,25 @@ LINE_END = re.compile(r"\r\n?|\n")  # as Markdown counts lines
 # The Hub allows white space before the header, and ends it at the first line of ---. Byte order marks are no text.
 _HEADER_OPENS = re.compile(r"[\ufeff\s]*---[ \t]*\r?\n")
 _HEADER_CLOSES = re.compile(r"^---[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """YAML of plain values whose mappings have each key once, as the Hub wants it."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Return a mapping as the base does; a MarkedYAMLError at a key that is there a second time."""
+        written = set()
+        for key, _ in node.value:
+            name = (key.tag, key.value) if isinstance(key, yaml.ScalarNode) else key
+            if name in written:
+                raise _RepeatedKeyError(problem_mark=key.start_mark)
+            written.add(name)
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep=deep)
+        return mapping
+
+
+class _RepeatedKeyError(yaml.MarkedYAMLError):
+    """A mapping has a key twice."""
 
 
 class Split(NamedTuple):
@@ -61,6 +80,23 @@ def split(text: str) -> Split:
     return Split(text[: opened.end()], text[opened.end() : closed.start()], text[closed.start() :])
 
 
+def metadata_of(readme: str, file: str) -> dict[Any, Any]:
+    """Read the metadata of a README.
+
+    Args:
+        readme: the whole README.
+        file: its file, as errors name it.
+
+    Returns:
+        the metadata by key; empty without a header.
+
+    Raises:
+        ValueError: a header that cannot be read; the sentence names its line in the file.
+    """
+    parts = split(readme)
+    return load(parts.header, file, first_line=len(LINE_END.findall(parts.before)) + 1)
+
+
 def load(header: str, file: str, *, first_line: int = 1) -> dict[Any, Any]:
     """Read the metadata of a header.
 
@@ -98,11 +134,15 @@ def read_yaml(text: str, file: str, *, first_line: int = 1) -> Any:
         ValueError: it cannot be read; the sentence names file and line, never the content.
     """
     try:
-        return yaml.safe_load(text)
+        return yaml.load(text, Loader=_UniqueKeys)  # noqa: S506 - of the safe one
     except yaml.MarkedYAMLError as error:
         line = first_line
         if error.problem_mark:
             line += error.problem_mark.line
+        if isinstance(error, _RepeatedKeyError):
+            raise ValueError(
+                f"{file}:{line}: this key of its YAML is there twice. Remove one."
+            ) from None
         raise ValueError(f"{file}:{line}: its YAML cannot be read. Correct this line.") from None
     except (
         yaml.YAMLError,
@@ -152,7 +192,7 @@ def with_keys(readme: str, values: Mapping[str, Any], *, file: str) -> str:
     """
     parts = split(readme)
     line_end = newline(readme)
-    metadata = load(parts.header, file, first_line=parts.before.count("\n") + 1)
+    metadata = metadata_of(readme, file)
     if all(key in metadata and metadata[key] == value for key, value in values.items()):
         return readme
     header = dump({**metadata, **values}).replace("\n", line_end)
@@ -222,8 +262,8 @@ def find(text: str, *, begin: str, end: str, file: str = CARD) -> tuple[int, int
 
 def _markers(text: str, begin: str, end: str) -> list[tuple[str, int]]:
     """List the markers in their order, with the index of each: lines of HTML that stand in nothing else."""
-    from markdown_it import MarkdownIt
-
+    if begin not in text and end not in text:  # a long card takes seconds to parse
+        return []
     parts = split(text)
     closing = LINE_END.search(parts.after) if parts.before else None
     offset = len(parts.before) + len(parts.header)
@@ -233,15 +273,25 @@ def _markers(text: str, begin: str, end: str) -> list[tuple[str, int]]:
         body = text[offset:]
     starts = [0, *(match.end() for match in LINE_END.finditer(body)), len(body)]
     markers = []
-    for token in MarkdownIt("commonmark").disable("inline").parse(body):
-        if token.type != "html_block" or token.level != 0 or not token.map:
-            continue
-        first, last = token.map
+    for first, last in _html_blocks(body):
         for number in range(first, min(last, len(starts) - 1)):
             line = body[starts[number] : starts[number + 1]]
             if line.strip() in (begin, end):
                 markers.append((line.strip(), offset + starts[number] + line.index("<")))
     return markers
+
+
+@lru_cache(maxsize=4)  # of a push, which is rehearsed
+def _html_blocks(body: str) -> list[tuple[int, int]]:
+    """Return the first line of each block of HTML that stands in nothing else, and the line after it."""
+    from markdown_it import MarkdownIt
+
+    tokens = MarkdownIt("commonmark").disable("inline").parse(body)
+    return [
+        (token.map[0], token.map[1])
+        for token in tokens
+        if token.type == "html_block" and token.level == 0 and token.map
+    ]
 
 
 # Entities where the character has a meaning before inline text is read (table cells, comments, tags) or to what runs

@@ -131,11 +131,12 @@ def with_results(readme: str, results: Sequence[Result], *, model_name: str, fil
     if not results:
         return readme
     parts = cards.split(readme)
-    metadata = cards.load(parts.header, file)
+    metadata = cards.metadata_of(readme, file)
     entries = metadata.get(MODEL_INDEX) or []
-    if not isinstance(entries, list) or not all(map(_is_entry, entries)):
+    if not _is_index(entries):
         raise ValueError(
-            f"{file}: its model-index is no list of entries with name and results. Correct or remove it."
+            f"{file}: its model-index is no list of entries with name and results that the Hub's client can read. "
+            "Correct or remove it."
         )
     ours = next((index for index, entry in enumerate(entries) if _is_ours(entry)), len(entries))
     earlier = entries[ours]["results"] if ours < len(entries) else []
@@ -144,15 +145,39 @@ def with_results(readme: str, results: Sequence[Result], *, model_name: str, fil
         return readme
     after = {**metadata, MODEL_INDEX: [*entries[:ours], entry, *entries[ours + 1 :]]}
     header = _spliced(parts.header, entry, ours)
-    if parts.before and header is not None and yaml.safe_load(header) == after:
-        return parts.before + header.replace("\n", cards.newline(readme)) + parts.after
+    if parts.before and header is not None and _reads_as(header, after):
+        before = parts.before.lstrip(cards.BYTE_ORDER_MARK)  # behind it the client sees no metadata
+        return before + header.replace("\n", cards.newline(readme)) + parts.after
     return cards.with_keys(readme, after, file=file)
 
 
-def _is_entry(entry: Any) -> bool:
-    """Tell whether a value is an entry of a model-index."""
-    results = entry.get("results") if isinstance(entry, dict) else None
-    return isinstance(results, list) and all(isinstance(result, dict) for result in results)
+def _is_index(entries: Any) -> bool:
+    """Tell whether a value is a model-index that the Hub's client can read: entries of whole results."""
+    from huggingface_hub.repocard_data import model_index_to_eval_results
+
+    results = [entry.get("results") for entry in entries] if _are_mappings(entries) else [None]
+    if not all(map(_are_mappings, results)):
+        return False
+    try:
+        model_index_to_eval_results(
+            [*entries, {"name": "", "results": []}]
+        )  # it takes no empty list
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError):
+        return False
+    return True
+
+
+def _are_mappings(values: Any) -> bool:
+    """Tell whether a value is a list of mappings alone."""
+    return isinstance(values, list) and all(isinstance(value, dict) for value in values)
+
+
+def _reads_as(header: str, metadata: Mapping[str, Any]) -> bool:
+    """Tell whether a header is the YAML of this metadata."""
+    try:
+        return bool(yaml.safe_load(header) == metadata)
+    except yaml.YAMLError:  # lines after which nothing may follow
+        return False
 
 
 def _is_ours(entry: Mapping[str, Any]) -> bool:

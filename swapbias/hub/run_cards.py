@@ -12,8 +12,8 @@ from swapbias.hub.cards import (
     LINE_END,
     TAGS,
     find,
-    load,
     markdown,
+    metadata_of,
     note_choices,
     rendered,
     replaced,
@@ -22,7 +22,7 @@ from swapbias.hub.cards import (
 )
 from swapbias.privacy import manifest_redaction as redaction, own_data
 from swapbias.report import finding_names, numbers, verdicts
-from swapbias.runs import command as run_command
+from swapbias.runs import command as run_command, score_notes
 from swapbias.studies import Experiment, Study, catalogue, load_corpus, load_study
 
 _MOST_ROWS = 4  # of a study's table
@@ -180,7 +180,7 @@ def _skipped_experiments(manifest: Mapping[str, Any], study: Study) -> list[str]
 
 
 def _read_as(manifest: Mapping[str, Any], audited: str) -> dict[str, Any]:
-    """Say how a model was read where that is not as it is: adapter, quantization, subfolder, type of its numbers."""
+    """Say how a model was read where that is not as it is: adapter, its base, quantization, type of numbers."""
     pins = (pin for pin in manifest.get("models", ()) if pin["model_id"] == audited)
     pin: Mapping[str, Any] = next(pins, {})
     adapter = pin.get("adapter") or {}
@@ -191,6 +191,7 @@ def _read_as(manifest: Mapping[str, Any], audited: str) -> dict[str, Any]:
         "subfolder": pin.get("subfolder"),
         "adapter": adapter.get("name"),
         "base": pin.get("base") or audited,
+        "other_base": " ".join(score_notes.describe_other_bases([pin])),
         "dtype": "" if dtype == "float32" else dtype,
         "positive_label": ", ".join(label) if isinstance(label, list | tuple) else label,
     }
@@ -347,7 +348,7 @@ def results_card(
     section = "\n\n".join([RESULTS_BEGIN, intro, *texts, RESULTS_END])
     card = replaced(existing, section, begin=RESULTS_BEGIN, end=RESULTS_END, file=file)
     header = split(card)
-    metadata = load(header.header, file)
+    metadata = metadata_of(card, file)
     card = with_keys(card, _results_metadata(metadata, repo, configs, licences, rows), file=file)
     return card if header.before else card.replace("---\n<!--", "---\n\n<!--", 1)
 

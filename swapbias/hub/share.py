@@ -296,7 +296,9 @@ class _ModelPage:
         )
         readme = self.hub.text(state, cards.CARD)
         file = f"{self.model_repo.name}/{cards.CARD}"
-        cards.load(cards.split(readme).header, file)  # a card that cannot be read is not added to
+        # A card that cannot be read is not added to; errors name lines of what is there.
+        cards.metadata_of(readme, file)
+        run_cards.section_parts(readme, file)
         parts = run_cards.study_parts(
             self.findings,
             manifest,

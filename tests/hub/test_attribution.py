@@ -255,6 +255,12 @@ def test_adapter_on_another_base(pushed, tmp_path):
         UsageError, match="alice/lora is an adapter of bob/bert, and the run read it on alice/base"
     ):
         share_findings(run, model=LORA)
+    share_findings(run)
+    card = pushed.files("dataset", "alice/audits")["README.md"].decode()
+    told = "**Not on its own base:** The adapter alice/lora is of bob/bert by its config, and was put on alice/base."
+    assert told in card
+    share_findings(audited(BASE, tmp_path / "own", adapter=LORA))
+    assert pushed.files("dataset", "alice/audits")["README.md"].decode().count(told) == 1
 
 
 def test_base_is_not_its_adapter(hub):

@@ -169,8 +169,10 @@ def test_line_ends():
         ("a: " + "1" * 5000, "card.md: its YAML contains a value that cannot be read"),
         ("- a", "card.md:2: its YAML is no mapping"),
         ("text", "card.md:2: its YAML is no mapping"),
+        ("a: 1\nb: 2\na: 3", "card.md:4: this key of its YAML is there twice"),
+        ("a:\n- {b: 1, 'b': 2}", "card.md:3: this key of its YAML is there twice"),
     ],
-    ids=range(11),
+    ids=range(13),
 )
 def test_unreadable_yaml(text, message):
     """YAML that cannot be read is refused in one short sentence that quotes none of it."""
@@ -408,6 +410,19 @@ def test_unpaired_markers(readme, message):
     """Markers that make no pair are refused with their counts."""
     with pytest.raises(ValueError, match=message):
         with_section(readme)
+
+
+def test_long_card_is_parsed_once(monkeypatch):
+    """A README without markers is parsed once, however often the same section is planned."""
+    lengths = []
+    parse = MarkdownIt.parse
+    monkeypatch.setattr(
+        MarkdownIt, "parse", lambda self, text: lengths.append(len(text)) or parse(self, text)
+    )
+    readme = "---\na: {}\n---\n" + "Word by word.\n" * 1000
+    sections = [with_section(readme.format(number)) for number in (1, 2, 2)]
+    assert sections[0] == sections[1].replace("a: 2", "a: 1")
+    assert len(lengths) == 1
 
 
 PIECES = [

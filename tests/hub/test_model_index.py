@@ -61,6 +61,8 @@ HEADERS = {
     "flow": "---\nmodel-index: [{name: m, results: []}]\n---\n# M\n",
     "header in braces": "---\n{license: mit}\n---\n# M\n",
     "anchor": "---\nmodel-index:\n- &a {name: m, results: []}\nother: *a\n---\n# M\n",
+    "anchored index": "---\nmodel-index: &a\n- {name: m, results: []}\nother: *a\n---\n# M\n",
+    "end of document": "---\nlicense: mit\n...\n---\n# M\n",
     "null": "---\nmodel-index:\nlicense: mit\n---\n# M\n",
 }
 
@@ -109,7 +111,29 @@ def test_line_ends_of_a_header():
     assert "license: mit   # mine\r\n" in card
 
 
-@pytest.mark.parametrize("index", ["text", "[1]", "[{name: m}]", "{name: m}"])
+@pytest.mark.parametrize(
+    "readme", [HEADERS["other keys"], HEADERS["last key"], HEADERS["no header"]]
+)
+def test_results_behind_a_byte_order_mark(readme):
+    """The Hub's client reads results where a byte order mark stood before the header."""
+    for marked in ("\ufeff" + readme, "\ufeff" + readme.replace("\n", "\r\n")):
+        card = ModelCard(put(marked, results(GAP)))
+        assert card.data.eval_results[-1].metric_value == 0.25
+
+
+def whole(**changed):
+    return dump([{"name": "m", "results": [{**THEIRS["results"][0], **changed}]}], flow=True)
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        "text", "[1]", "[{name: m}]", "{name: m}", "[{name: m, results: 5}]", "[{results: []}]", whole(task="t"),
+        whole(dataset={"type": "d"}), whole(metrics=7), whole(metrics=None), whole(metrics="acc"),
+        whole(metrics={"type": "acc"}),
+    ],
+    ids=range(12),
+)  # fmt: skip
 def test_unreadable_model_index(index):
     """A model-index of another form is told, and nothing is written."""
     with pytest.raises(

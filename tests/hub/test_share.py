@@ -323,9 +323,12 @@ def test_sharing_twice(models, run, tmp_path):
     ("there", "message"),
     [
         ({"README.md": b"---\n{ a: b\n---\n# M\n"}, r"alice/m/README\.md"),
+        ({"README.md": b"---\nlicense:\tmit\n---\n"}, r"alice/m/README\.md:2: its YAML"),
+        ({"README.md": b"---\na: 1\na: 2\n---\n"}, r"alice/m/README\.md:3: this key .* twice"),
+        ({"README.md": f"---\na: 1\n---\n{BEGIN}\n".encode()}, r"alice/m/README\.md:4: 1 lines"),
         ({"model.safetensors": b"trained further"}, "alice/m has other weights than"),
     ],
-    ids=["card", "weights"],
+    ids=["card", "tab", "key twice", "marker", "weights"],
 )
 def test_unusable_page(models, run, there, message):
     """A page that cannot take the section stops everything before the first write."""
