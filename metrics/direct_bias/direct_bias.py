@@ -68,7 +68,8 @@ class DirectBias(CheckedInputs, evaluate.Metric):
         )
 
     def _compute(self, predictions, female, male):
-        bias = direct_bias(list(predictions), female, male)
+        given = {"predictions": predictions, "female": female, "male": male}
+        bias = direct_bias(*(self.vectors(name, rows) for name, rows in given.items()))
         return {
             "direct_bias": bias.direct_bias.value,
             "ci_low": bias.direct_bias.ci_low,

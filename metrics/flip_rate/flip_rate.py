@@ -81,8 +81,6 @@ class FlipRate(CheckedInputs, evaluate.Metric):
     ):
         answers = list(predictions)
         if threshold is not None:
-            if threshold != threshold:
-                raise ValueError("threshold is nan, expected a number. Give one, such as 0.5.")
             # A NaN (the only number that differs from itself) is not below the threshold: it is no prediction.
             answers = [float(score > threshold) if score == score else score for score in answers]
         options = {"reference_group": reference_group, "cluster_ids": cluster_ids, "seed": seed}

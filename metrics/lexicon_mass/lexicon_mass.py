@@ -72,6 +72,10 @@ class LexiconMass(CheckedInputs, evaluate.Metric):
         )
 
     def _compute(self, predictions, probabilities, lexicon, threshold=0.0, cluster_ids=None):
+        if not 0 <= threshold <= 1:
+            raise ValueError(
+                f"threshold is {threshold}, expected a probability. Give one, such as 0."
+            )
         words = _words(lexicon)
         labels = [*dict.fromkeys([*words.values(), "unspecified"])]
         masses = np.full((len(predictions), len(labels)), np.nan)
@@ -102,6 +106,9 @@ class LexiconMass(CheckedInputs, evaluate.Metric):
 
 def _words(lexicon):
     """The lexicon with every word as tokens are compared; what would vanish from the result is refused."""
+    texts = [*lexicon, *lexicon.values()] if hasattr(lexicon, "values") else [lexicon]
+    if not texts or not all(isinstance(text, str) for text in texts):
+        raise ValueError("The lexicon is no mapping of words to labels. Write {'she': 'female'}.")
     words = {}
     for word, label in lexicon.items():
         earlier = words.setdefault(plain_word(word), label)

@@ -103,5 +103,6 @@ class RateRatio(CheckedInputs, evaluate.Metric):
             )
             result[f"{rate}r_n"] = float(ratio.estimate.n)
             result[f"{rate}r_n_unscored"] = float(ratio.estimate.n_unscored)
-            result.update({f"{rate}_{group}": value for group, value in ratio.rates.items()})
+            of_groups = [(f"{rate}_{group}", value) for group, value in ratio.rates.items()]
+            result = self.keyed([*result.items(), *of_groups])
         return {**result, "n_undefined": float(undefined)}

@@ -56,20 +56,22 @@ class SelectionRate(CheckedInputs, evaluate.Metric):
         )
 
     def _compute(self, predictions, groups, pair_ids=None, reference_group=None, cluster_ids=None):
-        result = {}
+        pairs = []
         options = {
             "pair_ids": pair_ids,
             "reference_group": reference_group,
             "cluster_ids": cluster_ids,
         }
         for group, (rate, ratio) in selection_rate(predictions, groups, **options).items():
-            result[f"rate_{group}"] = rate.value
-            result[f"ratio_{group}"] = ratio.value
-            result[f"rate_low_{group}"] = rate.ci_low
-            result[f"rate_high_{group}"] = rate.ci_high
-            result[f"ratio_low_{group}"] = ratio.ci_low
-            result[f"ratio_high_{group}"] = ratio.ci_high
-            result[f"p_value_{group}"] = ratio.p_value
-            result[f"n_{group}"] = float(rate.n)
-            result[f"n_unscored_{group}"] = float(rate.n_unscored)
-        return result
+            pairs += [
+                (f"rate_{group}", rate.value),
+                (f"ratio_{group}", ratio.value),
+                (f"rate_low_{group}", rate.ci_low),
+                (f"rate_high_{group}", rate.ci_high),
+                (f"ratio_low_{group}", ratio.ci_low),
+                (f"ratio_high_{group}", ratio.ci_high),
+                (f"p_value_{group}", ratio.p_value),
+                (f"n_{group}", float(rate.n)),
+                (f"n_unscored_{group}", float(rate.n_unscored)),
+            ]
+        return self.keyed(pairs)

@@ -52,18 +52,21 @@ class ShareAbove(CheckedInputs, evaluate.Metric):
         )
 
     def _compute(self, predictions, groups, threshold=0.5):
-        result = {}
+        if not groups:
+            raise ValueError("groups none, expected one or more. Add rows.")
+        pairs = []
         for group in dict.fromkeys(groups):
             scores = [
                 score for score, name in zip(predictions, groups, strict=True) if name == group
             ]
             share = share_above(scores, threshold=threshold)
-            result[f"share_{group}"] = share.value
-            result[f"count_{group}"] = (
-                float(round(share.value * share.n)) if share.n else float("nan")
-            )
-            result[f"ci_low_{group}"] = share.ci_low
-            result[f"ci_high_{group}"] = share.ci_high
-            result[f"n_{group}"] = float(share.n)
-            result[f"n_unscored_{group}"] = float(share.n_unscored)
-        return result
+            count = float(round(share.value * share.n)) if share.n else float("nan")
+            pairs += [
+                (f"share_{group}", share.value),
+                (f"count_{group}", count),
+                (f"ci_low_{group}", share.ci_low),
+                (f"ci_high_{group}", share.ci_high),
+                (f"n_{group}", float(share.n)),
+                (f"n_unscored_{group}", float(share.n_unscored)),
+            ]
+        return self.keyed(pairs)

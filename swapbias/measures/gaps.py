@@ -288,7 +288,7 @@ def correlation(x: ArrayLike, y: ArrayLike, *, method: str = "pearson") -> Estim
         -1 to 1; 0: no correlation. NaN for fewer than three units, or where x or y does not vary.
 
     Raises:
-        ValueError: another method, or unequal shapes.
+        ValueError: another method, unequal shapes, or an infinite number.
     """
     if method not in ("pearson", "spearman"):
         raise ValueError(f"method {method!r}, expected 'pearson' or 'spearman'.")
@@ -296,6 +296,8 @@ def correlation(x: ArrayLike, y: ArrayLike, *, method: str = "pearson") -> Estim
     all_y = numbers(y)
     if all_x.shape != all_y.shape:
         raise ValueError(f"{len(all_x)} and {len(all_y)} numbers, expected one of each per unit.")
+    if np.any(np.isinf(all_x)) or np.any(np.isinf(all_y)):
+        raise ValueError("An infinite number has no correlation. Correct it, or give NaN for none.")
     by_ranks = method == "spearman"
     are_known = ~(np.isnan(all_x) | np.isnan(all_y))
     n = int(are_known.sum())

@@ -362,3 +362,82 @@ def test_refused_inputs():
         evaluate.load(studies.metric_path("flip_rate")).compute(
             **{**flips, "predictions": [0.9, 0.1] * 4}
         )
+
+
+PAIRED = {**ROWS, "reference_group": "male"}
+SHARES = {"predictions": [["she"]], "probabilities": [[0.5]], "lexicon": {"she": "female"}}
+VECTORS = {
+    "predictions": [[1.0, 0.0]],
+    "female": [[1.0, 0.0], [0.9, 0.1]],
+    "male": [[0.0, 1.0], [0.1, 0.9]],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "sentence"),
+    [
+        ("paired_gap", {**PAIRED, "predictions": ["a note"] * 6}, "predictions: row 1 .* type str"),
+        ("paired_gap", {**PAIRED, "predictions": [0.1, [0.2]] * 3}, "predictions: row 2 .* type list"),
+        ("paired_gap", {**PAIRED, "predictions": 0.5}, "predictions is of type float"),
+        ("paired_gap", {**PAIRED, "groups": "fmfmfm"}, "groups is of type str"),
+        ("paired_gap", {**PAIRED, "cluster_ids": 5}, "cluster_ids is of type int"),
+        ("paired_gap", {**PAIRED, "cluster_ids": {"a": "abcabc"}}, "cluster_ids is of type str"),
+        ("paired_gap", {**PAIRED, "cluster_ids": {}}, "cluster_ids names no factor"),
+        ("flip_rate", {**PAIRED, "threshold": "0.5"}, "threshold is '0.5', expected a number"),
+        ("flip_rate", {**PAIRED, "threshold": math.inf}, "threshold is inf, expected a number"),
+        ("flip_rate", {**PAIRED, "threshold": NAN}, "threshold is nan, expected a number"),
+        ("bias_correlation", {"predictions": [1, 2, math.inf], "references": [1, 2, 3]}, "infinite"),
+        ("leakage_uar", {"predictions": [], "references": []}, "is given no rows"),
+        ("leakage_uar", {"predictions": [["a note"]], "references": ["f"]}, "row 1 .* type list"),
+        ("share_above", {"predictions": [], "groups": []}, "groups none"),
+        ("share_above", {"predictions": [1.0], "groups": ["f"], "threshold": None}, "threshold is None"),
+        ("lexicon_mass", {**SHARES, "predictions": ["a note"]}, "row 1 .* a list of texts"),
+        ("lexicon_mass", {**SHARES, "predictions": [[None]]}, "row 1 .* a list of texts"),
+        ("lexicon_mass", {**SHARES, "probabilities": [["a note"]]}, "row 1 .* a list of numbers"),
+        ("lexicon_mass", {**SHARES, "lexicon": None}, "is given no lexicon"),
+        ("lexicon_mass", {**SHARES, "lexicon": ["she"]}, "lexicon is no mapping"),
+        ("lexicon_mass", {**SHARES, "lexicon": {}}, "lexicon is no mapping"),
+        ("lexicon_mass", {**SHARES, "threshold": 2}, "threshold is 2, expected a probability"),
+        ("direct_bias", {"predictions": [[1.0]]}, "is given no female, male"),
+        ("direct_bias", {**VECTORS, "predictions": [[1.0], [1.0, 2.0]]}, "vectors of 1 and 2 numbers"),
+        ("direct_bias", {**VECTORS, "male": ["a note", "b"]}, "male: row 1 .* a list of numbers"),
+        ("answer_bias", {**KEYED, "predictions": ANSWERS, "references": [None] * 8}, "references: row 1"),
+    ],
+)  # fmt: skip
+def test_input_of_another_kind(name, given, sentence):
+    """Input of another kind than a module takes is one sentence without what is in it."""
+    with pytest.raises(ValueError, match=sentence) as raised:
+        evaluate.load(studies.metric_path(name)).compute(**given)
+    assert "\n" not in str(raised.value)
+    assert "a note" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "groups"),
+    [
+        ("selection_rate", ["f", "low_f"]),
+        ("selection_rate", ["f", "unscored_f"]),
+        ("share_above", ["f", "unscored_f"]),
+        ("rate_ratio", ["m", "difference"]),
+    ],
+)
+def test_groups_of_one_key(name, groups):
+    """Names of groups that make one key of two numbers are refused."""
+    rows = {"predictions": [1, 0, 1, 0], "references": [1, 1, 0, 0], "pair_ids": list("aabb")}
+    module = evaluate.load(studies.metric_path(name))
+    columns = {column: rows[column] for column in module._feature_names() if column != "groups"}
+    reference = {"reference_group": groups[0]} if name == "rate_ratio" else {}
+    with pytest.raises(ValueError, match=f"{name} would give two numbers as"):
+        module.compute(**columns, groups=groups * 2, **reference)
+
+
+@pytest.mark.parametrize("guesses", [[None, "f", "m"], [NAN, 1, 0], [None] * 3])
+def test_guess_missing_in_the_first_row(guesses):
+    """A guess may be missing in any row: it is counted, not taken for a class."""
+    module = evaluate.load(studies.metric_path("leakage_uar"))
+    truth = [0, 1, 0] if NAN in guesses else ["m", "f", "m"]
+    found = module.compute(predictions=guesses, references=truth)
+    unscored = guesses.count(None) or 1
+    assert (found["n"], found["n_unscored"]) == (3 - unscored, unscored)
+    # By hand: of the two others both are right; without any there is no recall.
+    assert found["uar"] == pytest.approx(1.0 if unscored == 1 else NAN, nan_ok=True)
