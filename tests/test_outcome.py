@@ -304,7 +304,7 @@ def test_scikit_learn_pipeline():
         (
             "vader",
             {"studies": "gendered_stigma"},
-            "name one with chat. Choose another model or studies. occupation_sentiment fits.",
+            "name one with chat. Choose another model or studies, such as occupation_sentiment.",
         ),
     ],
     ids=[

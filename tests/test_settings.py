@@ -372,7 +372,10 @@ def test_faults_of_a_file_by_line(tmp_path):
             "kind = 'masked'",
             "kind masked says what kind a model is, and no model is named. Name one.",
         ),
-        ("model = 'vader'\nstudies = ['gendered_stigma:rq1']", "Choose another model or studies."),
+        (
+            "model = 'vader'\nstudies = ['gendered_stigma:rq1']",
+            "Choose another model or studies, such as ",
+        ),
     ],
     ids=["one price", "chat without model", "kind without model", "model that does not fit"],
 )

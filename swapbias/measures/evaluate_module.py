@@ -176,8 +176,8 @@ class CheckedInputs:
             return [None if is_missing(value) else str(value) for value in values_of(column)]
         if kind == "float64":
             return _floats(column, name, "a number, or NaN for none")
-        if hasattr(feature, "feature"):
-            return _lists(column, name, feature.feature.dtype)
+        if inner := getattr(feature, "feature", None):
+            return _lists(column, name, inner.dtype)
         return values_of(column)
 
     def _of_one_type(self, columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
@@ -273,7 +273,8 @@ def _numbers_or_none(values: Any) -> list[float] | None:
 def _lists(column: Any, name: str, kind: str) -> list[Any]:
     """Return a column of lists of floats or texts; a ValueError that names the first row that is none."""
     if isinstance(column, np.ndarray) and column.ndim == 2 and column.dtype.kind in "iubf":
-        return column.tolist()
+        vectors: list[Any] = column.tolist()
+        return vectors
     rows = []
     expected = "a list of texts" if kind == "string" else "a list of numbers"
     for row, value in enumerate(values_of(column), 1):

@@ -208,11 +208,14 @@ class _Planning:
 
 def _refuse_model(skipped: Sequence[Skipped], kind: str | None, usual: Sequence[str]) -> NoReturn:
     """Raise a UsageError that says why no experiment fits, and names a usual study that a model of the kind reads."""
-    reasons = [f" {entry.study} {entry.experiment}: {entry.reason}." for entry in skipped]
+    names_by_reason: dict[str, list[str]] = {}
+    for entry in skipped:
+        names_by_reason.setdefault(entry.reason, []).append(f"{entry.study} {entry.experiment}")
+    reasons = [f" {listed(names)}: {reason}." for reason, names in names_by_reason.items()]
     fitting = [name for name in usual if _has_kind(catalogue.outline(name), kind)]
-    hint = f" {fitting[0]} fits." if fitting else ""
+    hint = f", such as {fitting[0]}" if fitting else ""
     raise UsageError(
-        f"No experiment fits.{''.join(reasons)} Choose another model or --study.{hint}"
+        f"Nothing is measured, for no experiment fits.{''.join(reasons)} Choose another model or --study{hint}."
     )
 
 

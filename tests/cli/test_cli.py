@@ -167,7 +167,11 @@ def test_fresh_process():
         (
             ["audit", "vader", "--study", "gendered_stigma"],
             2,
-            ["No experiment fits. gendered_stigma rq1", "needs a masked model", " fits."],
+            [
+                "Nothing is measured, for no experiment fits. gendered_stigma rq1, gendered_stigma rq2: it needs",
+                "needs a masked model",
+                "Choose another model or --study, such as occupation_sentiment.",
+            ],
         ),
         (["audit", "--resume", "tests"], 2, ["contains no run"]),
         (["audit", "vader", "--resume", "tests"], 2, ["MODEL is given", "Drop the others"]),
