@@ -24,7 +24,13 @@ from swapbias.swapping.gendered import (
 )
 from swapbias.swapping.matches import Text
 from swapbias.swapping.neighbours import NEAR, WINDOW, last_word, may_be_english, without_unseen
-from swapbias.swapping.odd_neighbours import IS_ADDRESS_SIGN, is_odd_he, is_odd_son, may_be_cell
+from swapbias.swapping.odd_neighbours import (
+    SURNAME_TITLES,
+    has_odd_sign,
+    is_odd_he,
+    is_odd_son,
+    may_be_cell,
+)
 from swapbias.swapping.possessives import SURE, by_words, in_context, log_odds_of_his
 from swapbias.swapping.rule_tables import word_list
 from swapbias.swapping.sex_columns import REACH, in_sex_column
@@ -281,15 +287,12 @@ class Decider:
         "s/he" and "(s)he" are both genders, "He gas" is helium, "Sister Mary" a nun.
         """
         signs = text.signs
-        start = text.matches.start
         end = text.matches.end
         term = text.matches.term
         is_capital = case == CAPITAL
         is_name_next = is_capital & (signs[end + 1] >= ord("A")) & (signs[end + 1] <= ord("Z"))
-        following = signs[end]
-        odd: NDArray[np.bool_] = self._is_kin[term] & is_name_next
-        odd |= IS_ADDRESS_SIGN[signs[start - 1]]
-        odd |= IS_ADDRESS_SIGN[following] & ~_IS_BLANK[signs[end + 1]]
+        odd: NDArray[np.bool_] = has_odd_sign(text, is_capital)
+        odd |= self._is_kin[term] & is_name_next
         he = np.flatnonzero(self._is_he[term])
         odd[he] |= is_odd_he(text, he, is_capital[he])
         son = np.flatnonzero(self._is_son[term])
@@ -387,8 +390,9 @@ class Decider:
         previous = last[0].decode().lower()
         following = first[0].decode().strip().lower()
         is_word_before = previous[0].isalpha() and (last[0].islower() or previous in DETERMINERS)
-        if not key.is_lower and (is_word_before or following in _NAME_FOLLOWERS):
-            return _BY_CONTEXT  # "bundle of His", "the distal His"
+        is_surname = key.before in SURNAME_TITLES
+        if not key.is_lower and (is_word_before or is_surname or following in _NAME_FOLLOWERS):
+            return _BY_CONTEXT  # "bundle of His", "the distal His", "Dr. Her"
         if previous == "or" or following in ("or", "and", "neu"):
             return _BY_CONTEXT
         if not following[0].isalpha() and not may_be_english(previous):

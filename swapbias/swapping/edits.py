@@ -13,6 +13,7 @@ from swapbias.swapping.matches import Text
 
 _APOSTROPHES = (b"'", "’".encode())
 _OR = re.compile(rb"\s?/\s?|\s+(?:and\s?/\s?)?or\s+", re.IGNORECASE)
+_SINGULAR = frozenset({b"his", b"hers", b"ms", b"mrs", b"sis"})  # that end in s
 _LONGEST_OR = 10  # bytes
 _OPENS_BRACKET = re.compile(rb"\s?/?\s?\((?:or\s)?", re.IGNORECASE)
 _THIRD = re.compile(rb"\s?/\s?(they|them|theirs?)\b", re.IGNORECASE)  # "he/she/they"
@@ -90,9 +91,7 @@ def _apostrophe_at(buffer: bytes, start: int, end: int) -> bytes:
 
 def _is_plural(word: bytes) -> bool:
     low = word.lower()
-    return low.endswith(b"s") and not low.endswith(
-        (b"ss", b"his", b"hers", b"ms", b"mrs", b"miss", b"sis")
-    )
+    return low.endswith(b"s") and not low.endswith(b"ss") and low not in _SINGULAR
 
 
 def join_alternatives(text: Text, edits: Edits) -> None:

@@ -204,6 +204,8 @@ def replacement_by_rules(term: str, before: str, after: str) -> str:
     """
     if in_address(before, after):
         return STAYS
+    if term[:1].isupper() and term[1:].islower() and pattern("before_surname").search(before[-8:]):
+        return STAYS
     for decision, quick, slow, match_after, search_before, search_unless in _rules_of(term):
         if quick and not _all_hold(quick, term, before, after):
             continue

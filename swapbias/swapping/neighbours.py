@@ -164,6 +164,22 @@ def second_word(after: str) -> str | None:
     return first_word(after[word.end() :]) if word else ""
 
 
+def names_owned_noun(after: str) -> bool:
+    """Tell whether the removed name of a place stands after a pronoun, and a noun behind it that somebody owns.
+
+    >>> names_owned_noun(" [**Hospital1 18**] nurse said"), names_owned_noun(" [**Hospital1 18**] today")
+    (True, False)
+
+    Args:
+        after: the text after the pronoun.
+    """
+    match = pattern("removed_place").match(after)
+    if not match:
+        return False
+    word = match[1].lower()
+    return word in _SOMEBODY or (is_common(word) and "n" in word_kind(word))
+
+
 def partner(before: str, after: str) -> str:
     """Return the pronoun that stands beside a pronoun as its alternative ("her/his", "him or her"), or empty text.
 
@@ -198,12 +214,15 @@ def line_ends(before: str, after: str) -> bool:
         goes_on = after.lstrip()[:1].islower() and not after[:1].strip("\r\n")
         return not goes_on or last_word(before) not in word_list("before_possessive")
     following = pattern("next_line").match(after)
-    if not following:
+    if not following or names_owned_noun(after):
         return False
     word = following[1]
     if word in ("A", "I") or (len(word) > 1 and word.istitle() and is_common(word.lower())):
         return True
     if word.isupper() and word.lower().partition("/")[0] in _SOMEBODY:
         return False  # "told by her PCP"
+    previous = last_word(before)
+    if previous in word_list("before_device") and pattern("device_goes_on").match(after):
+        return False  # "weaned off her BiPAP"
     line = before.rpartition("\n")[2]
-    return len(line) < _WRAPPED and last_word(before) not in word_list("before_possessive")
+    return len(line) < _WRAPPED and previous not in word_list("before_possessive")

@@ -8,11 +8,17 @@ from swapbias.swapping.gendered import ADDRESS_SIGNS
 from swapbias.swapping.matches import Text
 from swapbias.swapping.rule_tables import word_list
 
-IS_ADDRESS_SIGN = np.isin(np.arange(256), [ord(sign) for sign in ADDRESS_SIGNS])
+SURNAME_TITLES = frozenset(b"Mr Mrs Ms Miss Dr Prof Mr. Mrs. Ms. Miss. Dr. Prof.".split())
+"""Titles before which a gendered word in title case is a surname."""
+_IS_ADDRESS_SIGN = np.isin(np.arange(256), [ord(sign) for sign in ADDRESS_SIGNS])
 """Whether each byte is a sign that may make the term beside it part of an address, (256,)."""
 # Signs beside "he" where it may be the code of a language.
 _IS_LIST_SIGN = np.isin(np.arange(256), list(b",;:=([{\"'>"))
 
+_IS_BEFORE_END = np.isin(
+    np.arange(256), list(b"DMrs")
+)  # letters before the last of "Dr", "Mrs", "Miss"
+_IS_BLANK = np.isin(np.arange(256), list(b" \t\n\r\x0b\x0c"))
 _ENDS_CELL = np.isin(np.arange(256), list(b"|,;\t\n\r\"'"))
 _IS_LETTER = np.array([chr(byte).isalpha() and byte < 128 for byte in range(256)])
 
@@ -69,6 +75,27 @@ def is_odd_he(text: Text, indices: Ints, is_capital: NDArray[np.bool_]) -> NDArr
     odd |= _IS_LIST_SIGN[before] & (_IS_LIST_SIGN[following] | is_last)
     odd |= (previous == ord("-")) | (following == ord("-")) | (following == ord("_"))
     return odd
+
+
+def has_odd_sign(text: Text, is_capital: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Tell which terms may be part of an address, or a surname behind a title ("Dr. He", "Ms Boy"), (matches,).
+
+    Args:
+        text: the rows and their terms.
+        is_capital: whether each is in title case, (matches,).
+    """
+    signs = text.signs
+    start = text.matches.start
+    end = text.matches.end
+    in_address: NDArray[np.bool_] = _IS_ADDRESS_SIGN[signs[start - 1]]
+    in_address |= _IS_ADDRESS_SIGN[signs[end]] & ~_IS_BLANK[signs[end + 1]]
+    has_stop = signs[start - 2] == ord(".")
+    last = signs[start - 2 - has_stop]
+    before = signs[start - 3 - has_stop]
+    ends_title = ((last == ord("r")) | (last == ord("s"))) & _IS_BEFORE_END[before]
+    ends_title |= (last == ord("f")) & (before == ord("o"))
+    is_surname: NDArray[np.bool_] = ends_title & is_capital & (signs[start - 1] == SPACE)
+    return in_address | is_surname
 
 
 def is_odd_son(text: Text, indices: Ints) -> NDArray[np.bool_]:

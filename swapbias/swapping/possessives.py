@@ -7,6 +7,7 @@ from swapbias.swapping.neighbours import (
     first_word,
     last_word,
     line_ends,
+    names_owned_noun,
     partner,
     second_word,
     verb_class,
@@ -33,6 +34,8 @@ _OPENS_PHRASE = frozenset(first for first, _ in _UNOWNED | _OWNED)
 _SOMEBODY = word_list("somebody")
 _FEEDS = word_list("feeding_verbs")
 _LETS = word_list("letting_verbs")
+_SENDS = word_list("sending_verbs")
+_KEEPS_HOME = word_list("before_own_home")  # "visited her home"
 _ALLOWS = frozenset({"let", "lets", "letting"})
 _GIVEN = word_list("own_gifts")  # what is given is the giver's own: "gave her consent"
 # After "have her" they are verbs; a noun behind them makes them nouns too ("sleep study"), a closed word does not.
@@ -150,13 +153,15 @@ def log_odds_of_his(before: str, after: str) -> float:
 
 
 def _leads_on(previous: str, following: str) -> bool:
-    """Tell whether a closed word behind the next one leaves that no noun: an adverb, or a verb after "have her"."""
+    """Tell whether a closed word behind the next one leaves no noun: an adverb, "home", a verb after "have her"."""
     if following in _ADVERBS:
         return True
     ends_like_adverb = following.endswith("ly") and len(following) > 4
     if ends_like_adverb and following not in word_list("no_adverbs"):
         return True
-    return previous in _LETS and following in _DOES
+    return (previous in _LETS and following in _DOES) or (
+        previous in _SENDS and following == "home"
+    )
 
 
 def _is_doubtful(previous: str, following: str | None) -> bool:
@@ -213,6 +218,8 @@ def in_context(previous: str, after: str) -> float:
         after: the text after the pronoun.
     """
     following = first_word(after)
+    if following is None and names_owned_noun(after):
+        return _CERTAIN
     shorthand = _by_shorthand(following, after)
     if shorthand:
         return shorthand
@@ -252,6 +259,8 @@ def _by_second(previous: str, following: str | None, second: str | None, opens: 
         if (following, second) in _UNOWNED:
             return -_CERTAIN
         is_closed = word_class(second) not in ("open", "digit") and second not in ("-", "/")
+        if is_closed and following == "home" and previous in _KEEPS_HOME:
+            return _CERTAIN
         if is_closed and _leads_on(previous, following):
             return -_CERTAIN
     weights = weights_of("his_him_weights.csv")

@@ -67,7 +67,8 @@ def cased(term, written, target):
 
 def is_plural(word):
     low = word.lower()
-    return low.endswith("s") and not low.endswith(("ss", "his", "hers", "ms", "mrs", "miss", "sis"))
+    singular = ("his", "hers", "ms", "mrs", "sis")
+    return low[-1:] == "s" and low[-2:] != "ss" and low not in singular
 
 
 def possessive(written, word, rest):
