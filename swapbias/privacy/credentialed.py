@@ -6,6 +6,7 @@ PhysioNet lets nobody share such text or what is derived from it with third part
 import csv
 import os
 import re
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,6 +22,9 @@ HOW_TO_READ = (
     "Read the rows with pandas, or with `load_dataset(..., streaming=True)`. Without `streaming`, `datasets` keeps a "
     "copy in its own cache, which is neither marked nor closed to others."
 )
+_UMASK_LOCK = threading.Lock()
+# The umask before each block that is open: the first is the user's, and the last to be taken away.
+_umasks: list[int] = []
 _NOTE_TABLES = ("noteevents", "discharge", "radiology", "discharge_detail", "radiology_detail")
 _PATIENT_TABLES = (
     "admissions",
@@ -57,17 +61,23 @@ def mark(folder: Path) -> None:
 def for_owner_alone(credentialed: bool) -> Iterator[None]:
     """Make the files that any library writes in the block their user's alone (umask 077).
 
+    Threads share one umask: it is given back when the last of their blocks ends.
+
     Args:
         credentialed: whether the files hold credentialed text; if not, nothing changes.
     """
     if not credentialed:
         yield
         return
-    before = os.umask(0o077)
+    with _UMASK_LOCK:
+        _umasks.append(os.umask(0o077))
     try:
         yield
     finally:
-        os.umask(before)
+        with _UMASK_LOCK:
+            before = _umasks.pop()
+            if not _umasks:
+                os.umask(before)
 
 
 @contextmanager

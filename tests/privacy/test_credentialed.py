@@ -3,6 +3,7 @@ private."""
 
 import os
 import stat
+import threading
 from contextlib import contextmanager
 
 import pyarrow.parquet as pq
@@ -15,7 +16,7 @@ from swapbias.files import CREDENTIALED
 from swapbias.hub import own_study
 from swapbias.models.clinical import NoteOptions
 from swapbias.notes.load import local_notes
-from swapbias.privacy import credentialed, is_credentialed, writing
+from swapbias.privacy import credentialed, for_owner_alone, is_credentialed, writing
 from swapbias.runs.audit import start
 from swapbias.runs.settings import Settings
 from swapbias.swapping import Job, swap_files
@@ -281,3 +282,25 @@ def test_exception_restores_umask(tmp_path):
     with open_umask(), pytest.raises(KeyError), writing(tmp_path / "a" / "b", credentialed=True):
         raise KeyError
     assert open_to_others(tmp_path / "a") == []
+
+
+def test_umask_of_threads(tmp_path):
+    """While one thread still writes notes the end of another opens no file, and then the umask is the user's."""
+    ended = threading.Event()
+    begun = threading.Event()
+
+    def write_longer():
+        with for_owner_alone(True):
+            begun.set()
+            ended.wait()
+            (tmp_path / "note").touch()
+
+    with open_umask():
+        thread = threading.Thread(target=write_longer)
+        with for_owner_alone(True):
+            thread.start()
+            begun.wait()
+        ended.set()
+        thread.join()
+        (tmp_path / "other").touch()
+    assert open_to_others(tmp_path / "note", tmp_path / "other") == [str(tmp_path / "other")]
