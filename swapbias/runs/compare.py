@@ -34,6 +34,7 @@ from swapbias.runs.compared_prompts import Prompts, check_prompts, describe_prom
 from swapbias.runs.compared_rows import (
     Columns,
     holds_credentialed,
+    same_texts_of_languages,
     scored_rows,
     without_other_prompts,
 )
@@ -66,7 +67,7 @@ def compare_runs(runs: Sequence[Results]) -> ComparisonPage:
     reference = _reference_name(runs, columns)
     scored, left_out = scored_rows(runs, columns)
     scored, other_prompts = without_other_prompts(scored, columns, reference)
-    left_out += other_prompts
+    left_out += [*other_prompts, *same_texts_of_languages(columns, reference)]
     differences = findings.compare(scored, reference=reference, units_read=_units_read(page.models))
     if not differences and not any(len(row.known) > 1 for row in page.quantities):
         raise UsageError(_nothing_in_common(page.quantities))

@@ -93,6 +93,34 @@ def without_other_prompts(
     return kept, left_out
 
 
+def same_texts_of_languages(columns: Columns, reference: str) -> list[str]:
+    """Return a sentence on each model that read the reference's texts as those of another language.
+
+    Args:
+        columns: the models.
+        reference: the name of the model that others are compared with.
+    """
+    by_model = {model.name: _languages_by_texts(model, run) for model, run, _ in columns}
+    of_reference = by_model.get(reference, {})
+    return [
+        f"{safe_line(reference)} and {safe_line(name)} read the same texts, as {of_reference[texts]} and as "
+        f"{language}. Check the data."
+        for name, languages in by_model.items()
+        for texts, language in languages.items()
+        if of_reference.get(texts, language) != language
+    ]
+
+
+def _languages_by_texts(model: ComparedModel, run: Results) -> dict[str, str]:
+    """Return the languages of the user's data that a model read, by the sha256 of the texts."""
+    entries = (entry for finding in model.found for entry in corpora_read(run.manifest, finding))
+    return {
+        str(entry["sha256"]): safe_line(str(entry["language"]))
+        for entry in entries
+        if entry.get("language")
+    }
+
+
 def _rows_by_model(
     scored: Mapping[str, Mapping[str, pd.DataFrame]],
 ) -> Iterator[tuple[str, str, pd.DataFrame]]:

@@ -15,9 +15,16 @@ from pathlib import Path
 
 from swapbias.errors import UpstreamMissingError
 from swapbias.files import cache_dir, file_sha256, is_url, not_utf8, write_whole
+from swapbias.studies import csv_dialect
 from swapbias.studies.corpus_folders import CORPORA, corpus_dir
 
 _NAME = re.compile(r"\s*[A-Za-z_][\w.-]{0,39}\s*")  # with spaces it may be a sentence
+_PACKED = {
+    b"PK\x03\x04": "a workbook or an archive",
+    b"\xd0\xcf\x11\xe0": "a workbook",
+    b"\x1f\x8b": "packed by gzip",
+    b"PAR1": "a Parquet file",
+}  # first bytes of files that are no text
 _RAW_URL = "https://raw.githubusercontent.com/{repository}/{commit}/{path}"
 
 
@@ -96,6 +103,9 @@ def table_rows(
     lines = strict_rows(name, io.StringIO(decoded(name, content), newline=""), delimiter=delimiter)
     header = [cell.strip() for cell in next(lines, (1, []))[1]]
     if wrong := list(header_faults(header)):
+        sign = _sign_between(header, delimiter)
+        if sign:
+            wrong = [f"cells are separated by {sign!r}. Save it with commas between cells."]
         yield 1, {}, wrong
         return
     for line, cells in lines:
@@ -111,6 +121,17 @@ def table_rows(
         yield line, row, faults
 
 
+def _sign_between(header: Sequence[str], delimiter: str) -> str:
+    """Return the sign that separates names in a header that was read as one cell; blank where there is none."""
+    if len(header) != 1:
+        return ""
+    for sign in set(csv_dialect.SIGNS) - {delimiter}:
+        names = csv_dialect.cells_of(header[0], sign)
+        if len(names) > 1 and all(map(_NAME.fullmatch, names)):
+            return sign
+    return ""
+
+
 def decoded(name: str, content: bytes, encoding: str = "utf-8-sig") -> str:
     """Decode the text of a file.
 
@@ -120,8 +141,11 @@ def decoded(name: str, content: bytes, encoding: str = "utf-8-sig") -> str:
         encoding: with ``utf-8`` a byte order mark is part of the text.
 
     Raises:
-        ValueError: it is no UTF-8.
+        ValueError: it is no UTF-8, or no text.
     """
+    for start, kind in _PACKED.items():
+        if content.startswith(start):
+            raise ValueError(f"{name} is {kind}, expected text. Save it as CSV in UTF-8.")
     try:
         return content.decode(encoding)
     except UnicodeDecodeError as error:

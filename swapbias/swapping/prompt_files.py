@@ -137,10 +137,11 @@ def prompt_table(source: Any) -> Any:
 
 
 def _is_read_here(path: Path) -> bool:
-    """Tell whether a path is read here: a file of a format other than CSV, or a folder that holds no study."""
+    """Tell whether a path is read here, or refused: a file of a format other than CSV, or a folder of no study."""
     if path.is_dir():
         return not any((path / name).is_file() for name in own_files.STUDY_FILES)
-    return path.is_file() and format_of(path) in set(FORMATS) - {".csv"}
+    is_json = path.suffix.lower() == ".json"
+    return path.is_file() and (is_json or format_of(path) in set(FORMATS) - {".csv"})
 
 
 def _class_name(names: Sequence[str], cell: str) -> str:

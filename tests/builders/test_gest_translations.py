@@ -172,3 +172,13 @@ def test_wrong_templates_are_named(tmp_path, templates, fault):
     (tmp_path / "language_templates.csv").write_text(header + rows, encoding="utf-8")
     with pytest.raises(ValueError, match=rf"language_templates\.csv: .*{fault}"):
         local_corpus(NAME, tmp_path)
+
+
+def test_table_with_semicolons(tmp_path):
+    """A table with another sign between its cells is refused by that sign, not by its columns."""
+    lines = [";".join(row) for row in (HEADER, PAIR)]
+    (tmp_path / "Spanish.csv").write_text("\n".join(lines), encoding="utf-8")
+    with pytest.raises(
+        ValueError, match=r"Spanish.csv:1: cells are separated by ';'. Save it with commas"
+    ):
+        texts_of(tmp_path, "spanish_pairs")

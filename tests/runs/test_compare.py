@@ -308,6 +308,29 @@ def own_run(folder, name, sentence, score):
     return swapbias.audit(score, progress=False, **options).run.folder
 
 
+def in_language(results, language):
+    """The same run, with prompts that its manifest says to be of a language."""
+    corpora = [{**entry, "language": language} for entry in results.manifest["corpora"]]
+    return replace(results, manifest={**results.manifest, "corpora": corpora})
+
+
+def test_same_texts_in_two_languages(tmp_path):
+    """A comparison says where two runs read the same texts as two languages, and nothing of one language."""
+    folders = [
+        own_run(
+            tmp_path, name, "{} is a friend.", lambda texts: [len(text) % 7 / 7 for text in texts]
+        )
+        for name in "ab"
+    ]
+    first, second = map(read_run, folders)
+    spanish = in_language(first, "Spanish")
+    two = compare_runs([spanish, in_language(second, "Italian")])
+    (note,) = [note for note in two.notes if "same texts" in note]
+    assert "read the same texts, as Spanish and as Italian. Check the data." in note
+    one = compare_runs([spanish, in_language(second, "Spanish")])
+    assert not [note for note in one.notes if "same texts" in note]
+
+
 def test_other_own_prompts_are_not_compared(tmp_path):
     """Own prompts of the same names with other texts give no difference; those with the same texts do."""
 

@@ -111,3 +111,20 @@ def test_faults_name_the_file(tmp_path):
     (tmp_path / "broken.jsonl").write_text('{"text": ')
     with pytest.raises(ValueError, match=r"broken\.jsonl:1: no JSON"):
         swapbias.open_study(tmp_path / "broken.jsonl", reference="male")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("my.xlsx", b"PK\x03\x04 cells", "my.xlsx is a workbook or an archive, expected text"),
+        ("my.xls", b"\xd0\xcf\x11\xe0 cells", "my.xls is a workbook, expected text"),
+        ("my.csv", b"PAR1 cells", "my.csv is a Parquet file, expected text"),
+        ("other.csv", b"\x1f\x8b cells", "other.csv is packed by gzip, expected text"),
+        ("my.json", b'[{"text": "He left."}]', "my.json is of no known format, expected .csv"),
+    ],
+)
+def test_files_that_are_no_text(name, content, told, tmp_path):
+    """A workbook, an archive or a JSON document is refused by what it is, not by its columns."""
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises((StudyError, UsageError), match=told):
+        swapbias.open_study(tmp_path / name, reference="male")

@@ -93,10 +93,7 @@ def _header_faults(name: str, columns: Sequence[str]) -> Iterator[str]:
     """Find columns that are missing, stand twice, or have a name that cannot be used."""
     for required in REQUIRED[name]:
         if required not in columns:
-            hint = "Add it"
-            if len(columns) == 1 and {*columns[0]} & {*";|"}:
-                hint = "Save it with commas between cells"
-            yield f"column {required!r} is missing, found {shown_names(columns)}. {hint}."
+            yield f"column {required!r} is missing, found {shown_names(columns)}. Add it."
     for number, column in enumerate(columns, start=1):
         if column and columns.index(column) < number - 1:
             yield f"a column ({shown_names([column])}) appears twice. Rename one of them."
