@@ -35,13 +35,13 @@ class Notes:
 
     name: str
     """``synthetic``, ``mimic3``, ``mimic4`` or ``own``."""
-    rows: tuple[Note, ...]
+    rows: tuple[Note, ...] = field(repr=False)
     """Note rows (``NOTE_COLUMNS``) of training and test."""
     swapper: "Swapper" = field(default_factory=lambda: swapping.Swapper(whose="patient"))
     """Makes the other versions."""
     only_plausible: bool = False
     """Leave out test notes with gender-specific clinical terms, whose version in the other gender is implausible."""
-    known_swaps: Mapping[str, str] = field(default_factory=dict)
+    known_swaps: Mapping[str, str] = field(default_factory=dict, repr=False)
     """By text its version in the other gender, for made-up notes; other texts are swapped by ``swapper``."""
     max_doubt: float | None = None
     """Probability, 0 to 1, that the swap of a note holds an error, above which the test note is marked doubtful and

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -78,7 +78,7 @@ def rebuild(texts: pa.Array, text: Text, edits: Edits) -> pa.Array:
 class Swapped:
     """Texts after a swap, and what was done to each."""
 
-    texts: pa.ChunkedArray
+    texts: pa.ChunkedArray = field(repr=False)
     """One for each input text, null where that was null, in chunks: nothing is copied to join them."""
     replaced: NDArray[np.int32]
     """Replacements in each, (n,)."""
@@ -100,7 +100,7 @@ class Swapped:
     """Words of each whose decision is wrong by a chance of one in five, (n,)."""
     unread: NDArray[np.bool_]
     """Whether a resolver did not answer about a text so that it can be read: the rules decided, (n,)."""
-    list_changes: Callable[[], pa.ChunkedArray]
+    list_changes: Callable[[], pa.ChunkedArray] = field(repr=False)
     """Returns ``spans``, which few need."""
 
     @property

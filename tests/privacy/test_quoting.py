@@ -9,6 +9,7 @@ import pytest
 
 from swapbias.errors import forget_notes, log_traceback, notes_read, safe_message
 from swapbias.models.clinical.phenotype import explain_pair
+from swapbias.notes.audit_notes import Notes
 from swapbias.swapping import Swapper
 from tests.cli.test_cli import swapbias
 from tests.privacy.test_gate import written
@@ -168,3 +169,10 @@ def test_note_without_probability():
     with pytest.raises(ValueError, match="has no probability") as caught:
         explain_pair(lambda texts: [[float("nan")] * 2] * len(texts), {"original": NOTE})
     assert SECRET not in str(caught.value)
+
+
+def test_printed_objects():
+    """What holds notes prints no word of them in a notebook or in a traceback with variables."""
+    notes = Notes("own", ({"text": NOTE},), known_swaps={NOTE: NOTE})
+    assert SECRET not in repr(notes)
+    assert SECRET not in repr(Swapper().run([NOTE]))
