@@ -1,5 +1,6 @@
 """Batches of rows of CSV, JSON lines and Parquet files in bounded memory; an error names the row, never a cell."""
 
+import codecs
 import csv
 import gzip
 import io
@@ -25,6 +26,7 @@ FORMATS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz", ".parque
 """Endings of the files that are read."""
 LONGEST = 8 << 20
 """Most bytes of one text, in any format."""
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _CHUNK = 4 << 20  # bytes of lines of JSON that are read at once
 _LINE = 8 * LONGEST  # of JSON lines, which may write each byte of a text with six
 _ONE_TYPE = (
@@ -190,7 +192,9 @@ def _csv_batches(path: Path, rows: int) -> Batches:
     number = 0
     delimiter = "\t" if ".tsv" in path.name.lower() else ","
     with _opened(path) as (raw, content):
-        text = io.TextIOWrapper(content, encoding="utf-8-sig", newline="")
+        start: bytes = content.peek(2)[:2]  # type: ignore[attr-defined]
+        encoding = "utf-16" if start in _UTF_16 else "utf-8-sig"
+        text = io.TextIOWrapper(content, encoding=encoding, newline="")
         try:
             written = csv_dialect.read_dialect(text, delimiter, LONGEST)
             lines = tables.strict_rows(
@@ -199,7 +203,7 @@ def _csv_batches(path: Path, rows: int) -> Batches:
                 delimiter=written.delimiter,
                 skips_blanks=written.skips_blanks,
             )
-            filled_rows = (row for _, row in lines if row)
+            filled_rows = (row for _, row in lines if row and not _is_blank_line(row, header))
             for number, row in enumerate(filled_rows, start=1):
                 if not header:
                     header = [name.strip() for name in row]
@@ -225,6 +229,11 @@ def _csv_batches(path: Path, rows: int) -> Batches:
             )
         if cells:
             yield _text_batch(header, cells), raw.tell()
+
+
+def _is_blank_line(row: Sequence[str], header: Sequence[str]) -> bool:
+    """Tell whether a row of a table of several columns is a line of blanks alone."""
+    return len(row) == 1 < len(header) and not row[0].strip()
 
 
 def _text_batch(header: list[str], cells: list[list[str]]) -> pa.RecordBatch:

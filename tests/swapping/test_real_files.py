@@ -1,5 +1,7 @@
 """Files as people have them: other signs between cells, views, codes, splits and revisions."""
 
+import gzip
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -43,12 +45,24 @@ TWO = [{"id": "1", "text": "She left; at one, or |."}, {"id": "2", "text": "He f
         'id, text\n1, "He left; at one, or |."\n2, She fell.\n',
         ' id ,text \n1,"He left; at one, or |."\n2,She fell.\n',
         '\ufeffsep=;\nid;text\n1;"He left; at one, or |."\n2;She fell.\n',
+        'id,text\n1,"He left; at one, or |."\n\n2,She fell.\n  \n\t\n',
     ],
 )
 def test_signs_between_cells(tmp_path, text):
     """Semicolons, tabs, bars, Excel's first line and blanks in a header are read."""
     rows, _ = swapped(tmp_path, content(tmp_path / "a.csv", text))
     assert rows == TWO
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv.gz"])
+def test_utf_16(tmp_path, encoding, name):
+    """What spreadsheets save as Unicode text is read, packed or not."""
+    text = "\ufeff" * (encoding == "utf-16-be") + "id\ttext\r\n1\tHe left – café.\r\n"
+    content = text.encode(encoding)
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    rows, _ = swapped(tmp_path, tmp_path / name)
+    assert rows == [{"id": "1", "text": "She left – café."}]
 
 
 def test_signs_within_names(tmp_path):
