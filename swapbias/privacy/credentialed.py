@@ -4,15 +4,18 @@ PhysioNet lets nobody share such text or what is derived from it with third part
 """
 
 import csv
+import io
 import os
 import re
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TextIO
 
 from swapbias.errors import UsageError
 from swapbias.files import CREDENTIALED, OWNER_FOLDER, locked, parse_json
+from swapbias.studies import csv_dialect
 
 WARNING = (
     "**Credentialed clinical data: this folder and what is made from it must not be published, shared or sent to any "
@@ -35,6 +38,8 @@ _PATIENT_TABLES = (
     "transfers",
     "services",
 )
+_LONGEST = 1 << 20  # characters of a header
+_NO_SIGN = "\x01"  # that stands between no cells
 _MODULES = ("", "note", "hosp", "icu")  # folders that MIMIC-IV comes in
 _MANIFESTS = ("manifest.json", "swap.json")
 _TABLE_FILE = re.compile(
@@ -207,15 +212,28 @@ def columns_of(path: Path) -> list[str]:
             first = pd.read_json(path, lines=True, nrows=1, encoding_errors="replace")
             return [str(column) for column in first]
         separator = "\t" if ".tsv" in name else ","
-        if path.suffix.lower() in (".csv", ".tsv"):  # pandas would read far more than a line
-            text = path.open(encoding="utf-8-sig", errors="replace", newline="")
-            with suppress(csv.Error), text as lines:
-                return next(filter(None, csv.reader(lines, delimiter=separator)), [])
-        header = pd.read_csv(
-            path, nrows=0, sep=separator, index_col=False, encoding_errors="replace"
-        )
-        return list(header)
+        with _first_lines(path) as lines:
+            written = csv_dialect.read_dialect(lines, separator, _LONGEST)
+            return next(filter(None, csv.reader(written.lines, delimiter=written.delimiter)), [])
     return []
+
+
+def _first_lines(path: Path) -> TextIO:
+    """Open the text of a CSV file; of a packed one the first two lines, which may name the sign between cells."""
+    if path.suffix.lower() in (".csv", ".tsv"):  # pandas would read far more than a line
+        return path.open(encoding="utf-8-sig", errors="replace", newline="")
+    import pandas as pd
+
+    lines = pd.read_csv(
+        path,
+        nrows=2,
+        header=None,
+        sep=_NO_SIGN,
+        quoting=csv.QUOTE_NONE,
+        encoding_errors="replace",
+        dtype=str,
+    )
+    return io.StringIO("\n".join(lines[0]))
 
 
 def _table_name(path: str) -> str:

@@ -1,6 +1,7 @@
 """One rule recognises credentialed notes in every reader; files made of them are marked and
 private."""
 
+import gzip
 import os
 import stat
 import threading
@@ -120,6 +121,18 @@ def test_readers_know_credentialed_notes(case, tmp_path, monkeypatch):
     if path.suffix == ".csv":
         with pytest.raises(UsageError, match="may contain credentialed clinical notes"):
             own_study(path, reference="M")
+
+
+@pytest.mark.parametrize("sign", [",", ";", "|", "\t"])
+@pytest.mark.parametrize("first", ["", "sep={}\n"])
+@pytest.mark.parametrize("name", ["own.csv", "own.tsv", "own.csv.gz"])
+def test_signs_between_columns(sign, first, name, tmp_path):
+    """The columns of MIMIC are seen whatever sign is between cells, and whether the first line names it."""
+    text = first.format(sign) + sign.join(['"text"', "hadm_id"]) + f"\nShe fell.{sign}7\n"
+    content = text.encode()
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    assert is_credentialed(tmp_path / name)
+    assert is_credentialed(tmp_path)
 
 
 @pytest.mark.parametrize("case", OTHER_NOTES)
