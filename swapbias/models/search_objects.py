@@ -13,6 +13,7 @@ from swapbias.models.encoder_layout import FUNCTION_INSTEAD, SIMILARITIES, promp
 from swapbias.models.progress import Progress, silent
 from swapbias.models.python_functions import without_tensors
 from swapbias.models.retrieval import RETRIEVAL
+from swapbias.models.saved_weights import is_search_object_as_saved
 from swapbias.models.search_scorers import (
     RELEVANCE,
     SIMILARITY_UNITS,
@@ -57,15 +58,19 @@ def wrap(model: Any, method: str, *, name: str | None, batch_size: int) -> Retri
     Args:
         model: the object, which stays as it is.
         method: the method by which it searches.
-        name: its name in findings; None: that of the model in it, or of its class.
+        name: its name in findings; None: that of the files that it is from, with ``(in memory)`` where it has other
+            weights or modules, or of its class.
         batch_size: texts in one call.
 
     Raises:
         UsageError: It compares vectors in a way that is not known here.
     """
     config = getattr(model, "config", None)
-    path = getattr(config, "name_or_path", "") or type(model).__name__
-    model_id = name or model_names.read_name(str(path), {})
+    saved = str(getattr(config, "name_or_path", "") or "")
+    model_id = name or type(model).__name__
+    if saved and not name:
+        is_changed = not is_search_object_as_saved(model, saved)
+        model_id = model_names.read_name(saved, {"is_changed": is_changed})
     scorer = EmbedderScorer if method == ENCODE else RerankerScorer
     return scorer(model, model_id=model_id, batch_size=batch_size)
 

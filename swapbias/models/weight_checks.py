@@ -20,6 +20,25 @@ def refuse_unread_layers(name: str, model: Any, unread: Iterable[str]) -> None:
     Raises:
         ValueError: The config tells fewer layers than there are.
     """
+    left_out = layer_left_out(model, unread)
+    if left_out is not None:
+        weight, count = left_out
+        raise ValueError(
+            f"Model {name!r} has {count} layers by its config and weights of more, as {weight}. "
+            "Correct its config.json."
+        )
+
+
+def layer_left_out(model: Any, unread: Iterable[str]) -> tuple[str, int] | None:
+    """Find a weight of a layer that a model does not have.
+
+    Args:
+        model: a model of transformers.
+        unread: names of weights in its files that have no place in it.
+
+    Returns:
+        The name of the weight, and how many such layers the model has; None where no layer is missing.
+    """
     # Layers that predict further tokens stand behind the others, and are not read.
     further = int(getattr(model.config.get_text_config(), "num_nextn_predict_layers", None) or 0)
     sizes = {key: len(module) for key, module in model.named_modules() if _is_list(module)}
@@ -27,10 +46,8 @@ def refuse_unread_layers(name: str, model: Any, unread: Iterable[str]) -> None:
         for match in _NUMBERED.finditer(weight):
             count = _layer_count(model, sizes, weight[: match.end(1)])
             if count is not None and int(match[2]) >= count + further:
-                raise ValueError(
-                    f"Model {name!r} has {count} layers by its config and weights of more, as {weight}. "
-                    "Correct its config.json."
-                )
+                return weight, count
+    return None
 
 
 def _layer_count(model: Any, sizes: Mapping[str, int], path: str) -> int | None:

@@ -452,6 +452,45 @@ def test_name_of_changed_weights(folder, tmp_path):
     assert name(model) == "nobody/nothing (in memory)"
 
 
+def drop_layer(model):
+    model.bert.encoder.layer = model.bert.encoder.layer[:1]
+
+
+def change_activation(model):
+    model.config.hidden_act = "relu"
+
+
+def add_hook(model):
+    model.bert.encoder.layer[0].register_forward_hook(lambda module, inputs, output: output)
+
+
+@pytest.mark.parametrize("change", [drop_layer, change_activation, add_hook])
+def test_name_of_a_changed_model(folder, change):
+    """A model with the weights of its files has their name only where it computes with them as they do."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForMaskedLM.from_pretrained(folder, attn_implementation="eager")
+    model.config.hidden_dropout_prob = 0.5  # of training alone
+    assert load_scorer(model, tokenizer=tokenizer).model_id == folder.name
+    change(model)
+    assert load_scorer(model, tokenizer=tokenizer).model_id == f"{folder.name} (in memory)"
+
+
+def test_name_with_another_tokenizer(folder, tmp_path):
+    """A model in memory has the name of its files only where it is read with their tokenizer."""
+    model = AutoModelForMaskedLM.from_pretrained(folder)
+    cased = AutoTokenizer.from_pretrained(folder, do_lower_case=False)
+    larger = AutoTokenizer.from_pretrained(folder)
+    larger.add_tokens(["zebra"])
+    for tokenizer in (cased, larger):
+        assert load_scorer(model, tokenizer=tokenizer).model_id == f"{folder.name} (in memory)"
+    empty = tiny.word_level(["[UNK]", "[CLS]", "[SEP]", "[MASK]", "[PAD]"])
+    with pytest.raises(ValueError, match="its tokenizer knows 5: they do not belong together"):
+        load_scorer(model, tokenizer=empty)
+    model.save_pretrained(tmp_path / "m")
+    saved = AutoModelForMaskedLM.from_pretrained(tmp_path / "m")
+    assert load_scorer(saved, tokenizer=larger).model_id == "m"  # which has no tokenizer of its own
+
+
 @pytest.mark.parametrize("layout", ["shards", "older", "pickle"])
 def test_name_by_other_files(folder, tmp_path, layout):
     """Weights are compared with shards, with pickles and with files that call them by older names."""

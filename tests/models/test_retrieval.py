@@ -6,12 +6,14 @@ import re
 import zlib
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 import swapbias
 from swapbias.builders.profile_search import sets_of_names
@@ -487,6 +489,98 @@ def test_settings_of_an_object():
         load_scorer(Pairs(), tokenizer="mine")
     with pytest.raises(UsageError, match="keeps its own device and type"):
         load_scorer(Pairs(), options=LoadOptions(device="cpu"))
+
+
+class Pooling(torch.nn.Module):
+    """A module without weights, with settings in its folder."""
+
+    def __init__(self, mode):
+        super().__init__()
+        self.mode = mode
+
+    def get_config_dict(self):
+        return {"pooling_mode": self.mode, "word_embedding_dimension": 32}
+
+
+class Dense(torch.nn.Module):
+    """A module with weights of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(32, 8)
+
+
+class Transformer(torch.nn.Module):
+    """A module around an encoder, whose pooler has no weights in the files."""
+
+    def __init__(self, folder):
+        from transformers import AutoModel
+
+        super().__init__()
+        self.auto_model = AutoModel.from_pretrained(folder)
+
+
+class Sequence(torch.nn.Sequential):
+    """An object with the parts that a SentenceTransformer has."""
+
+    def __init__(self, folder, *modules):
+        from transformers import AutoTokenizer
+
+        super().__init__(Transformer(folder), *modules)
+        self.config = self[0].auto_model.config
+        self.tokenizer = AutoTokenizer.from_pretrained(folder)
+
+    def encode(self, texts):
+        return [[float(len(text)), 1.0] for text in texts]
+
+
+@pytest.fixture(scope="module")
+def dense_folder(tmp_path_factory):
+    folder = tiny.save_bi_encoder(
+        tmp_path_factory.mktemp("dense") / "m", modules=("Transformer", "Pooling", "Dense")
+    )
+    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode": "mean"}')
+    (folder / "Dense").mkdir()
+    save_file(Dense().state_dict(), folder / "Dense" / "model.safetensors")
+    return folder
+
+
+def dense_object(folder):
+    dense = Dense()
+    dense.load_state_dict(load_file(folder / "Dense" / "model.safetensors"))
+    return Sequence(folder, Pooling("mean"), dense)
+
+
+CHANGES = {
+    "nothing": lambda model: None,
+    "encoder": lambda model: model[0].auto_model.embeddings.LayerNorm.bias.add_(1),
+    "dense": lambda model: model[2].linear.weight.add_(1),
+    "pooling": lambda model: setattr(model[1], "mode", "cls"),
+    "one module less": lambda model: model.pop(2),
+    "hook": lambda model: model[2].register_forward_hook(lambda module, inputs, output: output),
+    "tokenizer": lambda model: model.tokenizer.add_tokens(["zebra"]),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_name_of_an_object(change, dense_folder):
+    """An object that searches has the name of its files only while it has their modules, weights and settings."""
+    model = dense_object(dense_folder)
+    with torch.no_grad():
+        CHANGES[change](model)
+    expected = "m" if change == "nothing" else "m (in memory)"
+    assert load_scorer(model).model_id == expected
+
+
+def test_name_of_an_object_without_modules(bi_folder, tmp_path):
+    """An object of a plain encoder has its name; one that shows no modules, or of other files, has not."""
+    folder = tiny.save("bert", tmp_path)
+    assert load_scorer(Sequence(folder, Pooling("mean"))).model_id == tmp_path.name
+    model = Vectors(bi_folder)
+    model.config = SimpleNamespace(name_or_path=str(bi_folder))
+    assert load_scorer(model).model_id == "m (in memory)"
+    model.config.name_or_path = "nobody/nothing"
+    assert load_scorer(model).model_id == "nobody/nothing (in memory)"
 
 
 def test_audit_of_an_object():
