@@ -52,7 +52,7 @@ class Answer:
     withheld: str = ""
     """REFUSED or UNANSWERED: the service gives no answer to this prompt; blank: this is one."""
     reason: str = ""
-    """Why it is withheld, in the words of the service; blank: it gives no reason, or the reason is not stored."""
+    """Why it is withheld, in the words of the service, or why it has no text; blank: no reason is given or stored."""
     reading: Mapping[str, float | None] = field(default_factory=dict)
     """Score and parts, None for NaN, and ``unsaid`` (``blank``), where the text is not stored; else empty."""
 
@@ -201,7 +201,10 @@ def without_text(prompt: Prompt, answer: Answer, read: answer_scores.AnswerReade
     values = {"score": score, **parts, _BLANK: float(answer.blank)}
     reading = {name: None if math.isnan(value) else value for name, value in values.items()}
     model = _UNNAMED if answer.model else ""  # whatever a service calls it could repeat the text
-    return replace(answer, answer="", reason="", model=model, reading=reading)
+    reason = (
+        "" if answer.withheld else answer.reason
+    )  # what a service says may repeat the text as well
+    return replace(answer, answer="", reason=reason, model=model, reading=reading)
 
 
 def as_scored(prompt: Prompt, answer: Answer, read: answer_scores.AnswerReader) -> Scored:

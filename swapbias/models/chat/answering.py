@@ -22,6 +22,7 @@ from swapbias.models.chat.answer_log import (
     trial_of,
     without_text,
 )
+from swapbias.models.chat.blank_answers import describe_blank, why_unsaid
 from swapbias.models.chat.chat_options import LOG_ODDS, ChatOptions, settings
 from swapbias.models.chat.log_odds import (
     OptionLogProbs,
@@ -226,6 +227,7 @@ class AnsweringScorer(Scorer):
             answer: the answer as it came.
             prompt: the prompt that it answers.
         """
+        answer = replace(answer, reason=why_unsaid(answer))
         if self.is_credentialed:
             answer = without_text(prompt, answer, self.reader)
         self.log.add(answer)
@@ -339,8 +341,9 @@ class AnsweringScorer(Scorer):
                 f"{self.model_id}: {cut:,} of {count:,} answers ({percent:.1f} %) hit the limit of "
                 f"{self.options.max_tokens} tokens. In them an option counts only if nothing else was written."
             )
-        if self._count_withheld():
-            notes["withheld"] = self._withheld_note()
+        sentences = [self._withheld_note(), describe_blank(self.model_id, self.log)]
+        if any(sentences):
+            notes["withheld"] = " ".join(filter(None, sentences))
         return notes
 
     def _describe_spent(self) -> str:
@@ -375,8 +378,10 @@ class AnsweringScorer(Scorer):
         return Counter(answer.withheld for answer in self.log.values() if answer.withheld)
 
     def _withheld_note(self) -> str:
-        """Say how many answers the service withholds; not why: its reasons may repeat prompts."""
+        """Say how many answers the service withholds, if any; not why: its reasons may repeat prompts."""
         counts = self._count_withheld()
+        if not counts:
+            return ""
         parts = []
         if counts[REFUSED]:
             parts.append(f"{counts[REFUSED]:,} refused")

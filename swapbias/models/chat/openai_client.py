@@ -9,6 +9,7 @@ from typing import Any
 from swapbias.models.chat import answering
 from swapbias.models.chat.answer_log import Answer
 from swapbias.models.chat.answering import AnsweringScorer, Groups, by_shared_beginnings
+from swapbias.models.chat.blank_answers import REASONING
 from swapbias.models.chat.chat_options import ChatOptions, api_key, settings
 from swapbias.models.chat.log_odds import overfull
 from swapbias.models.chat.request_pass import RequestPass
@@ -86,8 +87,11 @@ class ChatScorer(AnsweringScorer):
         first = list(islice(answers, answering.FIRST_ANSWERS))
         service = self.options.service
         with_logs = sum(bool(answer.logprobs) for answer in first)
-        # Of a blank answer none is due.
-        without_logs = sum(bool(answer.answer) and not answer.logprobs for answer in first)
+        # Of a blank answer none is due; those of a model that thinks first are of its thoughts.
+        without_logs = sum(
+            not answer.logprobs and (bool(answer.answer) or answer.reason == REASONING)
+            for answer in first
+        )
         if without_logs and (not with_logs or 2 * without_logs > answering.FIRST_ANSWERS):
             return (
                 f"{service} answers as {self.model_id!r} without log-probabilities, which -M scoring=log-odds needs. "

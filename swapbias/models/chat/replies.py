@@ -155,6 +155,8 @@ def refusal_in(choice: Mapping[str, Any]) -> str | None:
     for words in _refusals_of_model(fields.get("refusal"), content):
         if isinstance(words, str) and words.strip():
             return words
+        if words and not isinstance(words, str):
+            return text_of(words) or ""
     if any(map(_FILTER_CODE.search, _ending_codes(choice))):
         return text_of(content) or ""
     error = choice.get("error")

@@ -20,6 +20,7 @@ from huggingface_hub import is_offline_mode
 from swapbias.models.chat import answer_log, answering
 from swapbias.models.chat.answer_log import UNANSWERED, Answer
 from swapbias.models.chat.answering import AnsweringScorer, Groups, response_format
+from swapbias.models.chat.blank_answers import REASONING, why_blank
 from swapbias.models.chat.client_logs import silenced_clients
 from swapbias.models.chat.replies import (
     LIMITED,
@@ -328,9 +329,14 @@ class RequestPass:
             An answer, or the words of a refusal.
         """
         refusal = refusal_in(choice)
+        reason = ""
         if refusal is None:
-            tokens = first_tokens(choice) if self.options.log_odds else ()
             text = text_of(choice["message"].get("content")) or ""
+            reason = why_blank(choice["message"])
+            has_tokens = (
+                self.options.log_odds and reason != REASONING
+            )  # else they are not of an answer
+            tokens = first_tokens(choice) if has_tokens else ()
             withheld = ""
         else:
             tokens = ()
@@ -344,6 +350,7 @@ class RequestPass:
             usage=token_counts_in(usage),
             time=_utc_now(),
             withheld=withheld,
+            reason=reason,
             logprobs=tuple((without_key(token, self.key), log) for token, log in tokens),
         )
 

@@ -568,3 +568,22 @@ def test_unfit_experiments():
     )
     vignettes = config_rows("stigma_vignettes", "conditions")
     assert trial_rows(vignettes, 5, "log-odds") == vignettes
+
+
+def test_odds_of_a_model_that_thinks():
+    """First tokens of thoughts are none of an answer: a service that gives them alone is not asked further."""
+    message = {"role": "assistant", "content": None, "reasoning_content": "A"}
+    tops = {
+        "content": [
+            {"token": "A", "logprob": -0.1, "top_logprobs": [{"token": "A", "logprob": -0.1}]}
+        ]
+    }
+    thought = Reply(
+        {"choices": [{"message": message, "logprobs": tops, "finish_reason": "length"}]}
+    )
+    with ChatServer(lambda prompt: "A", fault=lambda prompt, n: thought) as server:
+        scorer = scorer_of(server, scoring="log-odds", concurrency=1)
+        with pytest.raises(UsageError, match=r"without log-probabilities.*-M scoring=sampled"):
+            scorer.score([row(f"q{n}", f"{n} {QUESTION}") for n in range(30)])
+        assert len(server.requests) <= 12
+    assert not any(answer.logprobs for answer in scorer.log.values())

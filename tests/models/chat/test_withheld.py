@@ -312,6 +312,67 @@ def test_content_in_parts(content, text):
             assert len(server.requests) == 1
 
 
+BLANKS = {
+    "null": ({"content": None}, "the content of the answer is null"),
+    "no content": ({"role": "assistant"}, "the content of the answer is null"),
+    "white": ({"content": " \n"}, "the answer is empty"),
+    "no parts": ({"content": []}, "the answer is empty"),
+    "a tool": ({"content": None, "tool_calls": [{"type": "function"}]}, "the model called a tool"),
+    "a function": ({"content": "", "function_call": {"name": "f"}}, "the model called a tool"),
+    "a tool as a part": ({"content": [{"type": "tool_use"}]}, "the model called a tool"),
+    "reasoning": (
+        {"content": None, "reasoning_content": "No?"},
+        "the model thought and wrote no answer",
+    ),
+    "reasoning by another name": (
+        {"content": "", "reasoning": "No?"},
+        "the model thought and wrote no answer",
+    ),
+    "reasoning as a part": (
+        {"content": [{"type": "thinking", "thinking": "No?"}]},
+        "the model thought and wrote no answer",
+    ),
+    "reasoning in tags": (
+        {"content": "<think>No?</think>"},
+        "the model thought and wrote no answer",
+    ),
+    "an image": ({"content": [{"type": "image_url"}]}, "the answer has parts that are no text"),
+    "a voice": (
+        {"content": None, "audio": {"transcript": "No"}},
+        "the answer has parts that are no text",
+    ),
+}
+
+
+@pytest.mark.parametrize("stored", [True, False], ids=["open", "credentialed"])
+@pytest.mark.parametrize(("message", "reason"), BLANKS.values(), ids=BLANKS)
+def test_answer_without_text(message, reason, stored, tmp_path):
+    """An answer without text has no score, its reason is stored and counted, and a resumed run knows it."""
+    prompts = [row(f"s{n}/t0", f"text {n}", OPTIONS) for n in range(5)]
+    with ChatServer(lambda prompt: "Yes", fault=first(reply(message=message), times=99)) as server:
+        scorer = closed_scorer(server).keeping_answers(tmp_path, text=stored)
+        scored = scorer.score(prompts)
+        assert [math.isnan(one.score) for one in scored] == [False, False, False, True, False]
+        assert (scored[3].parts["unanswered"], scored[3].parts["refused"]) == (1.0, 0.0)
+        told = f"1 of 5 answers of tiny have no text (1: {reason})."
+        assert scorer.notes["withheld"] == told
+        again = closed_scorer(server).keeping_answers(tmp_path, text=stored)
+        assert again.notes["withheld"] == told
+        assert [answer.reason for answer in again.log.values() if answer.reason] == [reason]
+
+
+@pytest.mark.parametrize("refusal", [True, ["No help."], {"text": "No help.", "type": "text"}])
+def test_refusal_of_another_form(refusal):
+    """A refusal that is no text is a refusal."""
+    refused = reply(message={"content": None, "refusal": refusal})
+    with ChatServer(lambda prompt: "Yes", fault=first(refused, "text 0", times=99)) as server:
+        scorer = closed_scorer(server)
+        scored = scorer.score([row(f"s{n}/t0", f"text {n}", OPTIONS) for n in range(2)])
+    assert [one.parts["refused"] for one in scored] == [1.0, 0.0]
+    words = "" if refusal is True else "No help."
+    assert [answer.answer for answer in scorer.log.values() if answer.withheld] == [words]
+
+
 SPENT = {
     "OpenAI": error(
         429,
