@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from swapbias.errors import UsageError, first_line
@@ -12,6 +13,7 @@ from swapbias.models.adapter_config import (
     refuse_adapter_of_adapter,
     refuse_folder_of_adapters,
 )
+from swapbias.models.broken_files import refuse_broken_files
 from swapbias.models.model_config import adapter_config, at_commit
 from swapbias.models.model_names import model_name, split_revision, weight_files
 from swapbias.models.model_pins import files_pin
@@ -46,6 +48,7 @@ def add_adapter(model: Any, adapter: str, *, merge: bool) -> tuple[Any, set[str]
     adapter_name = model_name(adapter)
     name, commit = split_revision(located)
     _refuse_without_weights(adapter_name, name)
+    refuse_broken_files(Path(name))
     base = base_of(adapter_config(located) or {})
     refuse_adapter_of_adapter(adapter_name, base)
     try:

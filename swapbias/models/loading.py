@@ -12,6 +12,7 @@ from typing import Any
 from swapbias.errors import UsageError, first_line
 from swapbias.models.adapter_weights import add_adapter
 from swapbias.models.base import LoadOptions
+from swapbias.models.broken_files import refuse_broken_files
 from swapbias.models.devices import chosen_dtype, pick_device
 from swapbias.models.engine import layer_choice
 from swapbias.models.formats import refuse_without_weights
@@ -92,7 +93,9 @@ def load_model(
         config.id2label = dict(enumerate(labels))
         config.label2id = {label: index for index, label in enumerate(labels)}
         weights["ignore_mismatched_sizes"] = True
-    refuse_without_weights(model, Path(model, options.subfolder))
+    folder = Path(model, options.subfolder)
+    refuse_without_weights(model, folder)
+    refuse_broken_files(folder)
     loaded, tokenizer, missing = _read_files(model, auto_class, located, options, config, weights)
     if labels:  # the head and what feeds it may lack weights
         body = f"{loaded.base_model_prefix}."

@@ -17,6 +17,7 @@ from swapbias.models.adapter_config import (
     refuse_folder_of_adapters,
 )
 from swapbias.models.base import LoadOptions
+from swapbias.models.broken_files import refuse_broken_file
 from swapbias.models.formats import refuse_other_formats, refuse_quantized
 from swapbias.models.model_names import COMMIT, model_name, split_revision, weight_files
 
@@ -178,6 +179,7 @@ def locate_config(model: str, options: LoadOptions) -> tuple[str, Any]:
     if is_there(folder) and not (folder / "config.json").is_file():
         refuse_folder_of_adapters(folder.name, str(folder))
         raise ValueError(f"{model} is no model folder: it has no config.json. Name another folder.")
+    refuse_broken_file(folder / "config.json")
     _refuse_unpinned_code(model, options)
     located = at_commit(model)
     name, source = source_settings(located, options)

@@ -5,6 +5,7 @@ from typing import Any
 
 from swapbias.errors import first_line
 from swapbias.files import is_there, parse_json
+from swapbias.models.broken_files import refuse_broken_file
 from swapbias.models.model_names import split_revision
 
 
@@ -33,6 +34,7 @@ def read_model_json(
         path = _fetched_file(name, commit, "/".join(filter(None, (subfolder, file))), offline)
     if path is None or not path.is_file():
         return None
+    refuse_broken_file(path)
     try:
         return parse_json(path.read_bytes())
     except ValueError as error:

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from pickle import UnpicklingError
@@ -94,7 +94,7 @@ def _is_module_of(module: Any, folder: Path) -> bool:
         any(True for _ in module.parameters()) and not _has_weights(module, folder)
     ):
         return False
-    settings = getattr(module, "get_config_dict", dict)()
+    settings: Mapping[str, Any] = getattr(module, "get_config_dict", dict)()
     saved = read_model_json(str(folder), _CONFIG, offline=True, remedy="Save it again.") or {}
     both = settings.keys() & saved.keys()
     return {key: settings[key] for key in both} == {key: saved[key] for key in both}

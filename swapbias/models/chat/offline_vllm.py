@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from swapbias.errors import UsageError, joined
 from swapbias.models.base import LoadOptions
+from swapbias.models.broken_files import refuse_broken_files
 from swapbias.models.chat import answer_log
 from swapbias.models.chat.answering import Groups, by_shared_beginnings
 from swapbias.models.chat.chat_options import ChatOptions, settings
@@ -103,6 +104,7 @@ class VllmScorer(TemplatedScorer):
         options = options or ChatOptions()
         located, config = locate_config(model, load)
         refuse_without_weights(model, Path(model))
+        refuse_broken_files(Path(model))
         name, source = source_settings(located, load)
         dtype = dtype_of(model, config, load)
         try:
