@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from swapbias.errors import UsageError
+from swapbias.errors import UsageError, quoted
 from swapbias.files import is_there, parse_json
 
 _SERVE = "Serve it with a program of that format, and name it with --chat and --base-url"
@@ -28,6 +28,7 @@ _OTHER_WEIGHTS: Mapping[str, tuple[str, str]] = {
     ".pth": ("a checkpoint of PyTorch", _SAVE),
     ".engine": ("a TensorRT engine", _SERVE),
 }
+_BITSANDBYTES = "bitsandbytes"
 # Packages that read weights quantised in a way, by quant_method of a config.
 _READERS = {
     "quanto": "optimum.quanto", "bitsandbytes": "bitsandbytes", "gptq": "gptqmodel", "awq": "gptqmodel",
@@ -110,14 +111,7 @@ def refuse_quantized(model: str, config: Any) -> None:
     Raises:
         UsageError: The package is not installed.
     """
-    settings = getattr(config, "quantization_config", None)
-    if settings is None:
-        return
-    if isinstance(settings, Mapping):
-        method = settings.get("quant_method")
-    else:
-        method = getattr(settings, "quant_method", None)
-    name = str(getattr(method, "value", method) or "").lower()
+    name = _quantization_method(config)
     package = _READERS.get(name, "")
     if not package or _is_installed(package):
         return
@@ -126,6 +120,38 @@ def refuse_quantized(model: str, config: Any) -> None:
         f"The weights of {model} are quantised with {name}, which needs the package {wheel}. "
         f"Install it (pip install {wheel}), or name the model that is not quantised."
     )
+
+
+def refuse_unread_quantization(model: str, config: Any) -> None:
+    """Refuse weights that are saved quantised in a way that transformers passes over: they would be read unscaled.
+
+    Args:
+        model: its name for the sentence.
+        config: a model config of transformers.
+
+    Raises:
+        UsageError: transformers does not know the way.
+    """
+    from transformers.quantizers.auto import AUTO_QUANTIZATION_CONFIG_MAPPING
+
+    name = _quantization_method(config)
+    if name and name != _BITSANDBYTES and name not in AUTO_QUANTIZATION_CONFIG_MAPPING:
+        raise UsageError(
+            f"The weights of {model} are quantised with {quoted(name)}, which is not read here. "
+            "Name the model that is not quantised, or serve it and name it with --chat and --base-url."
+        )
+
+
+def _quantization_method(config: Any) -> str:
+    """Return how the weights of a model are saved quantised, by its config; empty where they are not."""
+    settings = getattr(config, "quantization_config", None)
+    if settings is None:
+        return ""
+    values = settings if isinstance(settings, Mapping) else vars(settings)
+    if values.get("load_in_4bit") or values.get("load_in_8bit"):
+        return _BITSANDBYTES
+    method = values.get("quant_method")
+    return str(getattr(method, "value", method) or "").lower()
 
 
 def _is_installed(package: str) -> bool:

@@ -13,9 +13,10 @@ from swapbias.errors import UsageError, first_line
 from swapbias.models.adapter_weights import add_adapter
 from swapbias.models.base import LoadOptions
 from swapbias.models.broken_files import refuse_broken_files
+from swapbias.models.custom_code import refuse_other_class
 from swapbias.models.devices import chosen_dtype, pick_device
 from swapbias.models.engine import layer_choice
-from swapbias.models.formats import refuse_without_weights
+from swapbias.models.formats import refuse_unread_quantization, refuse_without_weights
 from swapbias.models.model_config import (
     architectures,
     locate_config,
@@ -25,7 +26,11 @@ from swapbias.models.model_config import (
 from swapbias.models.model_names import model_name, planned_name
 from swapbias.models.model_pins import files_pin
 from swapbias.models.tokens import refuse_other_tokenizer
-from swapbias.models.weight_checks import refuse_hidden_nan, refuse_unread_layers
+from swapbias.models.weight_checks import (
+    refuse_hidden_nan,
+    refuse_unread_layers,
+    refuse_unread_scales,
+)
 
 _USUAL_WIDTH = 768  # of models whose config does not name the size of their states
 _RECORDED = ("device_map", "quantization", "attn_implementation", "subfolder", "trust_remote_code")
@@ -96,6 +101,7 @@ def load_model(
     folder = Path(model, options.subfolder)
     refuse_without_weights(model, folder)
     refuse_broken_files(folder)
+    refuse_unread_quantization(model, config)
     loaded, tokenizer, missing = _read_files(model, auto_class, located, options, config, weights)
     if labels:  # the head and what feeds it may lack weights
         body = f"{loaded.base_model_prefix}."
@@ -162,6 +168,8 @@ def _read_files(
     except Exception as error:
         raise ValueError(f"Model {model!r} cannot be loaded: {_reason(error)}") from error
     refuse_unread_layers(model, loaded, info["unexpected_keys"])
+    refuse_unread_scales(model, info["unexpected_keys"])
+    refuse_other_class(model, loaded, options)
     resized = {key for key, *_ in info["mismatched_keys"]}
     return loaded, tokenizer, set(info["missing_keys"]) | resized
 

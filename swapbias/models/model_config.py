@@ -18,6 +18,7 @@ from swapbias.models.adapter_config import (
 )
 from swapbias.models.base import LoadOptions
 from swapbias.models.broken_files import refuse_broken_file
+from swapbias.models.custom_code import refuse_custom_config
 from swapbias.models.formats import refuse_other_formats, refuse_quantized
 from swapbias.models.model_names import COMMIT, model_name, split_revision, weight_files
 
@@ -184,9 +185,14 @@ def locate_config(model: str, options: LoadOptions) -> tuple[str, Any]:
     located = at_commit(model)
     name, source = source_settings(located, options)
     try:
-        if PreTrainedConfig.get_config_dict(name, **source)[0].get("model_type") == "bilstm":
+        values = PreTrainedConfig.get_config_dict(name, **source)[0]
+        if values.get("model_type") == "bilstm":
             import_module("swapbias.models.bilstm")  # transformers knows it from then on
+        if not options.trust_remote_code:
+            refuse_custom_config(model, folder, values)
         config = AutoConfig.from_pretrained(name, **source)
+    except UsageError:
+        raise
     except Exception as error:
         if folder.is_dir():
             fault = f"{folder / 'config.json'} cannot be read ({first_line(error)}). Correct it."

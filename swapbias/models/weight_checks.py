@@ -5,6 +5,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 _NUMBERED = re.compile(r"(.+?)\.(\d+)\.")
+_SCALE = re.compile(
+    r"\.(?:weight_scale\w*|weight_zero_point|weight\.(?:absmax|quant_\w+|nested_\w+)|input_scale|SCB)$"
+)
+"""How names of tensors end that turn packed weights into numbers."""
 _FLOAT8_BYTES = 1
 _PROBE = "This is a short text."
 
@@ -62,6 +66,24 @@ def _is_list(module: Any) -> bool:
     import torch
 
     return isinstance(module, torch.nn.ModuleList)
+
+
+def refuse_unread_scales(name: str, unread: Iterable[str]) -> None:
+    """Refuse a model whose files have scales of packed weights that nothing reads: the weights would be read bare.
+
+    Args:
+        name: name of the model for the sentence.
+        unread: names of tensors in the files that have no place in it.
+
+    Raises:
+        ValueError: There are such tensors.
+    """
+    scales = sorted(key for key in unread if _SCALE.search(key))
+    if scales:
+        raise ValueError(
+            f"Model {name!r} has packed weights with {len(scales)} scales that its config does not tell of, as "
+            f"{scales[0]}. Name the model that is not quantised."
+        )
 
 
 def refuse_hidden_nan(name: str, model: Any, tokenizer: Any) -> None:

@@ -4,6 +4,8 @@ import json
 from types import SimpleNamespace
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import swapbias
@@ -116,5 +118,41 @@ def test_quantised_weights(tmp_path, monkeypatch):
     (folder / "quanto_qmap.json").write_text("{}")
     with pytest.raises(
         UsageError, match=r"was saved by optimum-quanto.*Load it with optimum-quanto in Python"
+    ):
+        load_scorer(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"quant_method": "modelopt"}, "quantised with 'modelopt', which is not read here"),
+        (
+            {"load_in_4bit": True},
+            "quantised with bitsandbytes, which needs the package bitsandbytes",
+        ),
+    ],
+    ids=["of another library", "without its method"],
+)
+def test_quantisation_that_is_passed_over(settings, sentence, tmp_path, monkeypatch):
+    """Weights quantised in a way that transformers passes over are refused: they would be read without scales."""
+    monkeypatch.setattr("swapbias.models.formats.find_spec", lambda name: None)
+    folder = tiny.save("bert", tmp_path)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"quantization_config": settings}))
+    with pytest.raises(UsageError, match=sentence):
+        load_scorer(str(folder))
+
+
+@pytest.mark.parametrize("ending", ["weight_scale", "weight_scale_inv", "SCB", "weight.absmax"])
+def test_scales_that_nothing_reads(ending, tmp_path):
+    """Packed weights whose scales no config tells of are refused: the numbers would be those of no model."""
+    folder = tiny.save("bert", tmp_path)
+    weights = load_file(folder / "model.safetensors")
+    layer = "bert.encoder.layer.0.attention.self.query"
+    weights[f"{layer}.weight"] = weights[f"{layer}.weight"].to(torch.float8_e4m3fn)
+    weights[f"{layer}.{ending}"] = torch.ones(1)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(
+        ValueError, match=rf"packed weights with 1 scales .*, as {layer}\.{ending}\."
     ):
         load_scorer(str(folder))

@@ -119,6 +119,38 @@ def test_code_beside_a_model(folder, way, tmp_path, canary):
     refused(swapbias(*command_for(way, folder, tmp_path)), 2, "custom code")
 
 
+CLASSES = {
+    "of another name": ("evil.LongBertForMaskedLM", "AutoModelForMaskedLM", True),
+    "of another repository": ("lab/code--evil.LongBert", "AutoModelForMaskedLM", True),
+    "of the same name": ("evil.BERTForMaskedLM", "AutoModelForMaskedLM", False),
+    "of another head": ("evil.LongBert", "AutoModelForCausalLM", False),
+}
+
+
+@pytest.mark.parametrize(("code", "key", "is_other"), CLASSES.values(), ids=CLASSES)
+def test_class_of_its_own_code(code, key, is_other, folder, canary):
+    """A model whose config names a class of its own code is not read as another class of transformers."""
+    edited(folder / "config.json", auto_map={key: code})
+    (folder / "evil.py").write_text(poison(canary))
+    if not is_other:  # what became part of transformers keeps its name
+        assert load_scorer(str(folder), options=CPU).kind == "masked"
+        return
+    sentence = rf"is computed by custom code \({code}\), which is not run, and BertForMaskedLM of"
+    with pytest.raises(UsageError, match=sentence):
+        load_scorer(str(folder), options=CPU)
+
+
+def test_config_of_its_own_code(folder, canary):
+    """A type that its own code alone can read is refused by the name of that code."""
+    edited(folder / "config.json", auto_map={"AutoConfig": "evil.Model"}, model_type="evil")
+    (folder / "evil.py").write_text(poison(canary))
+    sentence = (
+        r"config\.json cannot be read without custom code \(evil\.Model\), which is not run\. Name"
+    )
+    with pytest.raises(UsageError, match=sentence):
+        read_config(str(folder))
+
+
 def test_own_tokenizer(folder, tmp_path, canary):
     """A tokenizer with code of its own is not imported."""
     classes = {"AutoTokenizer": ["evil.Model", "evil.Model"]}
