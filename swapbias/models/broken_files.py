@@ -47,7 +47,9 @@ def refuse_broken_files(folder: Path) -> None:
         if name.endswith((*_TEXTS, ".json")):
             refuse_broken_file(folder / name)
     for single, index in _INDEXES.items():
-        if single not in names and index in names:
+        if single in names:
+            break
+        if index in names:
             _refuse_absent_files(folder, index, names)
             break
     weights = weight_files(names)

@@ -77,7 +77,7 @@ def _module_places(folder: Path, modules: Sequence[Any]) -> list[Path]:
     listing = read_model_json(str(folder), "modules.json", offline=True, remedy="Save it again.")
     if listing is None:  # of a model of transformers; what is around it has no weights
         return [folder for _ in modules]
-    classes = [str(entry["type"]).rpartition(".")[2] for entry in listing]
+    classes = [str(entry.get("type")).rpartition(".")[2] for entry in listing]
     if classes != [type(module).__name__ for module in modules]:
         return []
     return [folder / str(entry.get("path", "")) for entry in listing]

@@ -83,6 +83,13 @@ def test_pointers_of_other_files(folder):
     assert loaded(folder).kind == "masked"
 
 
+def test_list_of_other_weights(folder, in_parts):
+    """A list of weights in a format that is not read does no harm, as in a repository fetched without pickles."""
+    content = json.loads((in_parts / INDEX).read_text())
+    (folder / "pytorch_model.bin.index.json").write_text(json.dumps(content))
+    assert loaded(folder).kind == "masked"
+
+
 CONTENTS = {
     "empty": ("", "is empty"),
     "page": ("<!DOCTYPE html>\n<html>404</html>", "is a web page and holds no weights"),
