@@ -34,6 +34,19 @@ _POOLINGS = {
 }
 SIMILARITIES = ("cosine", "dot", "euclidean", "manhattan")
 """The measures that compare two vectors, the usual one first."""
+# Settings by which vectors are others than those of the last states of all tokens, with the values that are plain.
+_UNREAD = {
+    "truncate_dim": (None,),
+    "transformer_task": (None, "feature-extraction"),
+    "module_output_name": (None, "token_embeddings"),
+    "processing_kwargs": (None, {}),
+    "query_length": (None,),
+    "document_length": (None,),
+    "query_expansion": (None, False),
+}
+_INPUTS = "modality_config"
+_PLAIN_TEXT = {"method": "forward", "method_output_name": "last_hidden_state"}
+"""How files say that a text is read as it stands, for the last states of its tokens."""
 _DOCUMENT_PROMPTS = ("document", "passage", "corpus")
 
 
@@ -139,6 +152,7 @@ def read_layout(model: str, options: LoadOptions) -> EncoderLayout:
     folders = ["/".join(filter(None, (options.subfolder, path))) for _, path in modules]
     texts = _read(located, "sentence_bert_config.json", folders[0]) or {}
     settings = _read(located, _SETTINGS, options.subfolder) or {}
+    _refuse_unread_settings(name, {**texts, **settings})
     pooling = _read(located, "config.json", folders[1])
     if not isinstance(pooling, Mapping):
         raise ValueError(f"{name} has no {modules[1][1]}/config.json. {_REMEDY}")
@@ -158,6 +172,18 @@ def read_layout(model: str, options: LoadOptions) -> EncoderLayout:
         most_tokens=texts.get("max_seq_length"),
         is_lower_case=bool(texts.get("do_lower_case")),
     )
+
+
+def _refuse_unread_settings(name: str, settings: Mapping[str, Any]) -> None:
+    """Raise a UsageError where files say that vectors are made in a way that is not read here."""
+    unread = [key for key, plain in _UNREAD.items() if settings.get(key) not in plain]
+    of_kinds = settings.get(_INPUTS)
+    if isinstance(of_kinds, Mapping) and of_kinds.get("text") != _PLAIN_TEXT:
+        unread.append(_INPUTS)
+    if unread:
+        raise UsageError(
+            f"{name} sets {unread[0]} to {quoted(settings[unread[0]])}, which is not read here. {FUNCTION_INSTEAD}."
+        )
 
 
 def _read(located: str, file: str, subfolder: str) -> Any | None:

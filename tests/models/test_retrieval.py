@@ -491,6 +491,31 @@ def test_settings_of_an_object():
         load_scorer(Pairs(), options=LoadOptions(device="cpu"))
 
 
+@pytest.mark.parametrize(
+    ("file", "settings", "sentence"),
+    [
+        ("config_sentence_transformers.json", {"truncate_dim": 8}, "truncate_dim to 8"),
+        ("sentence_bert_config.json", {"transformer_task": "fill-mask"}, "transformer_task to 'fill-m"),
+        ("sentence_bert_config.json", {"processing_kwargs": {"text": {}}}, "processing_kwargs to "),
+        ("sentence_bert_config.json", {"module_output_name": "pooled"}, "module_output_name to 'p"),
+        ("sentence_bert_config.json", {"modality_config": {"message": {}}}, "modality_config to "),
+    ],
+)  # fmt: skip
+def test_setting_of_vectors_that_is_not_read(file, settings, sentence, tmp_path):
+    """A setting by which vectors are others than those that are read here is refused, not passed over."""
+    folder = tiny.save_bi_encoder(tmp_path / "m")
+    plain = {"transformer_task": "feature-extraction", "module_output_name": "token_embeddings"}
+    text = {"method": "forward", "method_output_name": "last_hidden_state"}
+    plain["modality_config"] = {"text": text}
+    (folder / file).write_text(json.dumps({**plain, "truncate_dim": None}))
+    assert load_scorer(str(folder)).kind == "retrieval"
+    (folder / file).write_text(json.dumps(settings))
+    with pytest.raises(
+        UsageError, match=rf"m sets {sentence}.*, which is not read here\. Give a Py"
+    ):
+        load_scorer(str(folder))
+
+
 class Pooling(torch.nn.Module):
     """A module without weights, with settings in its folder."""
 
