@@ -112,10 +112,10 @@ def _refuse_absent_files(folder: Path, index: str, names: list[str]) -> None:
         )
     for file in files:
         listed = {key for key, stored_in in places.items() if stored_in == file}
-        held = _tensors(folder / file)
-        if held and not listed & held.keys():
+        tensors = _tensors(folder / file)
+        if tensors and not listed & tensors.keys():
             raise ValueError(
-                f"{folder / file} holds none of the weights that {index} lists in it. {_AGAIN}"
+                f"{folder / file} has none of the weights that {index} lists in it. {_AGAIN}"
             )
 
 
@@ -125,7 +125,7 @@ def _refuse_broken_weights(path: Path) -> None:
     if not beginning:
         raise ValueError(f"{path} is empty. {_AGAIN}")
     if _PAGE.match(beginning):
-        raise ValueError(f"{path} is a web page and holds no weights. {_AGAIN}")
+        raise ValueError(f"{path} is a web page and has no weights. {_AGAIN}")
     if path.suffix == ".safetensors":
         _refuse_cut_tensors(path)
     elif beginning.startswith(_ARCHIVE) and not zipfile.is_zipfile(path):

@@ -1,6 +1,6 @@
 """The layout of sentence-transformers: which files say how a model makes one vector of a text, and compares two."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +35,7 @@ _POOLINGS = {
 SIMILARITIES = ("cosine", "dot", "euclidean", "manhattan")
 """The measures that compare two vectors, the usual one first."""
 # Settings by which vectors are others than those of the last states of all tokens, with the values that are plain.
-_UNREAD = {
+_UNREAD: Mapping[str, Sequence[Any]] = {
     "truncate_dim": (None,),
     "transformer_task": (None, "feature-extraction"),
     "module_output_name": (None, "token_embeddings"),

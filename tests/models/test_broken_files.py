@@ -92,7 +92,7 @@ def test_list_of_other_weights(folder, in_parts):
 
 CONTENTS = {
     "empty": ("", "is empty"),
-    "page": ("<!DOCTYPE html>\n<html>404</html>", "is a web page and holds no weights"),
+    "page": ("<!DOCTYPE html>\n<html>404</html>", "is a web page and has no weights"),
     "other": ("weights of another form", "is cut off, or is no safetensors"),
     "huge header": ("\xff" * 20, "is cut off, or is no safetensors"),
 }
@@ -144,7 +144,7 @@ PARTS = {
         rf"m lacks 1 of the 4 files of its weights, first {FIRST}\. Download them again",
     ),
     "cut": (lambda folder: cut(folder / FIRST), rf"{FIRST} is cut off: it has "),
-    "swapped": (swap_parts, rf"{FIRST} holds none of the weights that {INDEX} lists in it\."),
+    "swapped": (swap_parts, rf"{FIRST} has none of the weights that {INDEX} lists in it\."),
     "no list": (
         lambda folder: (folder / INDEX).unlink(),
         rf"m has its weights in parts, and no {INDEX}, which lists them\.",
