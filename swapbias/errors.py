@@ -393,7 +393,7 @@ def unknown_name(thing: str, name: str, names: Sequence[str]) -> UsageError:
     return UsageError(f"Unknown {thing} {quoted(name)}: expected one of {listed(names)}.{hint}")
 
 
-def did_you_mean(name: str, names: Sequence[str]) -> str:
+def did_you_mean(name: object, names: Sequence[str]) -> str:
     """Name the nearest of the names there are.
 
     What is the same except case, form of Unicode or marks between words comes first.
@@ -408,6 +408,8 @@ def did_you_mean(name: str, names: Sequence[str]) -> str:
     Returns:
         A sentence after a blank; empty where none is near.
     """
+    if not isinstance(name, str):  # as a caller in Python may give it
+        return ""
     typed = _normal_form(name)
     by_form: dict[str, str] = {}
     for candidate in names:

@@ -92,6 +92,14 @@ def test_wrong_call_names_arguments(call):
     assert not LEFT.search(str(raised.value))
 
 
+@pytest.mark.parametrize("name", [None, 5, b"bbq"])
+def test_name_that_is_no_text(name):
+    """A name that is no text is an unknown name."""
+    for thing, load in (("corpus", swapbias.load_prompts), ("study", swapbias.load_study)):
+        with pytest.raises(swapbias.UsageError, match=f"Unknown {thing} {name!r}: expected one"):
+            load(name)
+
+
 def test_bug_sentence_has_one_period(monkeypatch):
     """The sentence of a bug has one period after the message."""
     monkeypatch.setattr("swapbias.errors._reading", Event())  # no notes are read

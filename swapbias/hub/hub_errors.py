@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from swapbias.errors import HubError, UsageError
 
 _LOGIN = "Log in with hf auth login, or set HF_TOKEN."
-
+_OTHER_SIZE = "Consistency check failed"  # how the client begins, in an OSError without a number
 
 _ADVICE = {  # by exception of huggingface_hub or by status: what to do
     "GatedRepoError": "It is gated: ask for access on its page.",
@@ -50,6 +50,8 @@ def error_sentence(error: Exception, doing: str, *, writes: bool = False) -> str
             return sentence
     if isinstance(error, json.JSONDecodeError | KeyError | IndexError | TypeError | AttributeError):
         return f"Could not {doing}: the answer is not that of a Hub. Check HF_ENDPOINT and the network."
+    if isinstance(error, OSError) and str(error).startswith(_OTHER_SIZE):
+        return f"Could not {doing}: a file came with another size than the Hub lists. {again}"
     is_of_client = isinstance(error, errors.HFValidationError | errors.LocalEntryNotFoundError)
     # The client has the Hub look at a card before it sends it; any trouble with a large file is a RuntimeError.
     is_of_upload = writes and isinstance(error, ValueError | RuntimeError)

@@ -166,12 +166,19 @@ class Plan:
     """The connection ends after so many bytes of the request."""
     hangs: int | None = None
     """Or nothing comes after so many bytes of the answer."""
+    skips: int = 0
+    """So many matching requests pass before."""
+    unanswered: bool = False
+    """Or the request is carried out, and the connection ends before the answer."""
     callback: Any = None
 
     def takes(self, method, address):
         matches = (
             self.method in ("*", method) and re.search(self.pattern, address) and self.times != 0
         )
+        if matches and self.skips:
+            self.skips -= 1
+            return False
         self.times -= bool(matches)
         return matches
 
@@ -672,7 +679,7 @@ class Handler(BaseHTTPRequestHandler):
                 return self.send_and_hang(fault.hangs)
             if len(body) < length:  # the client went away while it sent: nothing is carried out
                 return self.drop()
-            if fault is not None:
+            if fault is not None and not fault.unanswered:
                 return self.send(fault.status, fault.body, fault.headers)
             if authorization and user is None:  # wrong everywhere, also where no token is needed
                 raise Refused(401, "Invalid credentials in Authorization header")
@@ -687,6 +694,8 @@ class Handler(BaseHTTPRequestHandler):
         except Exception:  # noqa: BLE001 - a fault of this server has to show in the test that met it
             hub.broken.append(traceback.format_exc())
             response = as_json({"error": hub.broken[-1]}, 501)
+        if fault is not None and fault.unanswered:
+            return self.drop()
         return self.send(*response)
 
     do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = handle_request  # noqa: N815 - the names http.server calls

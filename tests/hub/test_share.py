@@ -351,6 +351,27 @@ def test_failed_card(models, run):
     assert statuses(share_on_page(run)) == ["unchanged", "updated"]
 
 
+@pytest.mark.parametrize(
+    ("commits", "again"), [(0, ["unchanged", "updated"]), (1, ["unchanged", "unchanged"])]
+)
+def test_lost_answer(models, run, commits, again):
+    """A commit whose answer is lost is there: the next try goes on after it."""
+    models.fail("POST", "/commit/", times=-1, skips=commits, unanswered=True)
+    with pytest.raises(HubError, match="could not be reached to write to alice/"):
+        share_on_page(run)
+    models.plans.clear()
+    assert statuses(share_on_page(run)) == again
+    assert len(models.commits("model", "alice/m")) == 2
+
+
+def test_lost_answer_of_a_pull_request(models, run):
+    """A pull request whose answer is lost is not opened a second time."""
+    models.fail("POST", COMMITS, unanswered=True)
+    with pytest.raises(HubError, match="could not be reached to write to bob/m"):
+        propose(run)
+    assert statuses(propose(run)) == ["unchanged", "not proposed again: pull request 1 is open"]
+
+
 def test_card_edited_meanwhile(models, run):
     """A card that somebody edits meanwhile is not overwritten."""
     edited_by_hand = README.replace("By alice.", "By alice and bob.")
