@@ -92,8 +92,11 @@ def settings_of_process():
     in_client = {f"constants.{name}": value for name, value in vars(constants).items()}
     # Of other libraries' variables some are set by the import of a library, for good.
     ours = ("SWAPBIAS_", "HF_", "HUGGING", "TRANSFORMERS_", "OPENAI_", "NO_PROXY", "HTTP")
+    set_by_lm_eval = "HF_XET_HIGH_PERFORMANCE"
     return in_client | {
-        name: value for name, value in os.environ.items() if name.upper().startswith(ours)
+        name: value
+        for name, value in os.environ.items()
+        if name.upper().startswith(ours) and name != set_by_lm_eval
     }
 
 

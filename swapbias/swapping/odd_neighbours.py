@@ -87,15 +87,17 @@ def has_odd_sign(text: Text, is_capital: NDArray[np.bool_]) -> NDArray[np.bool_]
     signs = text.signs
     start = text.matches.start
     end = text.matches.end
-    in_address: NDArray[np.bool_] = _IS_ADDRESS_SIGN[signs[start - 1]]
-    in_address |= _IS_ADDRESS_SIGN[signs[end]] & ~_IS_BLANK[signs[end + 1]]
-    has_stop = signs[start - 2] == ord(".")
-    last = signs[start - 2 - has_stop]
-    before = signs[start - 3 - has_stop]
+    odd: NDArray[np.bool_] = _IS_ADDRESS_SIGN[signs[start - 1]]
+    odd |= _IS_ADDRESS_SIGN[signs[end]] & ~_IS_BLANK[signs[end + 1]]
+    in_title_case = np.flatnonzero(is_capital & (signs[start - 1] == SPACE))
+    first = start[in_title_case]
+    has_stop = signs[first - 2] == ord(".")
+    last = signs[first - 2 - has_stop]
+    before = signs[first - 3 - has_stop]
     ends_title = ((last == ord("r")) | (last == ord("s"))) & _IS_BEFORE_END[before]
     ends_title |= (last == ord("f")) & (before == ord("o"))
-    is_surname: NDArray[np.bool_] = ends_title & is_capital & (signs[start - 1] == SPACE)
-    return in_address | is_surname
+    odd[in_title_case] |= ends_title
+    return odd
 
 
 def is_odd_son(text: Text, indices: Ints) -> NDArray[np.bool_]:

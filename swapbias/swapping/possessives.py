@@ -152,12 +152,14 @@ def log_odds_of_his(before: str, after: str) -> float:
     return in_context(previous, after[:NEAR])
 
 
+def _ends_like_adverb(word: str) -> bool:
+    """Tell whether a word is most likely an adverb: "safely", not "family"."""
+    return word.endswith("ly") and len(word) > 4 and word not in word_list("no_adverbs")
+
+
 def _leads_on(previous: str, following: str) -> bool:
     """Tell whether a closed word behind the next one leaves no noun: an adverb, "home", a verb after "have her"."""
-    if following in _ADVERBS:
-        return True
-    ends_like_adverb = following.endswith("ly") and len(following) > 4
-    if ends_like_adverb and following not in word_list("no_adverbs"):
+    if following in _ADVERBS or _ends_like_adverb(following):
         return True
     return (previous in _LETS and following in _DOES) or (
         previous in _SENDS and following == "home"
@@ -261,7 +263,7 @@ def _by_second(previous: str, following: str | None, second: str | None, opens: 
         is_closed = word_class(second) not in ("open", "digit") and second not in ("-", "/")
         if is_closed and following == "home" and previous in _KEEPS_HOME:
             return _CERTAIN
-        if is_closed and _leads_on(previous, following):
+        if _leads_on(previous, following) and (is_closed or _ends_like_adverb(second)):
             return -_CERTAIN
     weights = weights_of("his_him_weights.csv")
     names = further_features(previous, following, second, opens)
