@@ -1,6 +1,7 @@
 """Share a run on the Hub: commit it to a results repository, and add its findings to the page of a model."""
 
-from collections.abc import Collection, Mapping
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -276,6 +277,7 @@ class _ModelPage:
         model_commit = commit_read(self.hub, self.model_repo, manifest, self.findings[0].model_id)
         if not self.is_owner:
             self._check_model_as_it_is()
+            _check_measured(self.findings, self.model_repo.name)
         deviations = self._deviations()
         if not self.is_owner:
             _check_usual_prompts(deviations)
@@ -392,6 +394,15 @@ class _ModelPage:
             "ranking and no proof of fairness. Close it if unwanted."
         )
         return replace(plan, status="pull request opened", description=description)
+
+
+def _check_measured(findings: Sequence[Finding], model: str) -> None:
+    """Refuse to propose a section that only says that nothing was measured."""
+    answers = [answer for question in verdicts.group_by_question(findings) for answer in question]
+    if answers and all(math.isnan(answer.estimate.value) for answer in answers):
+        raise UsageError(
+            f"The run measured nothing of {model}, so there is nothing to propose. Share the results without --model."
+        )
 
 
 def _check_usual_prompts(deviations: Mapping[tuple[str, str], str]) -> None:

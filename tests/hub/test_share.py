@@ -557,6 +557,22 @@ def test_no_unwanted_pull_request(models, run, tmp_path):
     assert writes(models) == []
 
 
+def test_nothing_measured_is_not_proposed(models, tmp_path):
+    """A run that measured nothing is proposed to nobody; on a page of one's own it says so, without a number."""
+    name = "tests.hub.own_runs:constant"
+    settings = Settings(model=name, studies=("occupation_sentiment:sentences",))
+    run = of_weights(start(settings, tmp_path / "run", **QUIET)[0])
+    with pytest.raises(UsageError, match="measured nothing of bob/m, so there is nothing to"):
+        propose(run, audited=name)
+    assert writes(models) == []
+    share_results(run, model="alice/m", model_change=COMMIT, audited=name)
+    card = models.files("model", "alice/m")["README.md"].decode()
+    assert "sentences: Not measured: " in card
+    assert "| women minus men | – | – |" in card
+    assert as_it_was(card) == README
+    assert EVAL not in models.files("model", "alice/m")
+
+
 def test_open_pull_request(models, run, later_run, tmp_path):
     """An open pull request is not doubled, and the same numbers are not proposed again."""
     propose(run)
