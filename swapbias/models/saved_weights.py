@@ -13,8 +13,8 @@ from swapbias.models.model_files import read_model_json
 from swapbias.models.model_names import weight_files
 from swapbias.models.weight_checks import layer_left_out
 
-_COMPILED = "_orig_mod"
-"""The module around one that is compiled."""
+_AROUND = ("_orig_mod", "base_layer", "original_module")
+"""How a module is called inside of one that compiles it or adds an adapter to it."""
 _OLDER = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
 """How older files call weights."""
 _CONFIG = "config.json"
@@ -110,17 +110,18 @@ def _is_model_of(model: Any, folder: Path, unused: str = "") -> bool:
 def _has_weights(model: Any, folder: Path, unused: str = "") -> bool:
     """Return whether each weight of a module is that of the files, and no layer of the files is missing.
 
-    Files need no weights of a part that is ``unused``.
+    Files need no weights of a part that is ``unused``, nor of adapters, after which a model is named.
     """
     files = _open_files(folder)
     if not files:
         return False
     unread = set(files)
+    beside = {unused, *(getattr(model, "peft_config", None) or ())}  # adapters, by their names
     for name, weight in model.named_parameters():
         key = next((key for key in _keys(model, name) if key in files), None)
         unread.discard(str(key))
-        is_unused = key is None and unused in name.split(".")
-        if is_unused or not weight.is_floating_point():  # packed ones cannot be compared
+        is_beside = key is None and not beside.isdisjoint(name.split("."))
+        if is_beside or not weight.is_floating_point():  # packed ones cannot be compared
             continue
         if key is None or not _is_same(weight, files[key]()):
             return False
@@ -167,14 +168,21 @@ def _is_tokenizer_of(tokenizer: Any, folder: Path) -> bool:
         saved = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except (OSError, ValueError):
         return False
-    if saved.get_vocab() != tokenizer.get_vocab():
+    if saved.get_vocab() != tokenizer.get_vocab() or _marks(saved) != _marks(tokenizer):
         return False
     return all(saved(text)["input_ids"] == tokenizer(text)["input_ids"] for text in _PROBES)
 
 
+def _marks(tokenizer: Any) -> dict[str, Any]:
+    """Return the special tokens of a tokenizer by their names, without padding, which no score depends on."""
+    return {
+        name: token for name, token in tokenizer.special_tokens_map.items() if name != "pad_token"
+    }
+
+
 def _keys(model: Any, name: str) -> Iterator[str]:
     """Yield the names that a weight may have in files: of a model with its head or without, or older ones."""
-    parts = [part for part in name.split(".") if part != _COMPILED]
+    parts = [part for part in name.split(".") if part not in _AROUND]
     prefix = str(getattr(model, "base_model_prefix", ""))
     names = [".".join(parts[start:]) for start in range(len(parts))]
     for candidate in (names[0], f"{prefix}.{names[0]}", *names[1:]):

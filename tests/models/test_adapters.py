@@ -127,6 +127,25 @@ def test_adapter_of_an_adapter(folder, tmp_path):
             loaded(how[0], **how[1])
 
 
+@pytest.mark.parametrize("settings", [{}, {"modules_to_save": ["cls"]}], ids=["plain", "a module"])
+def test_name_of_an_adapted_model(settings, folder):
+    """A model whose adapter is disabled has the name of its files only while its base has their weights."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = adapted(folder, peft.LoraConfig(r=2, target_modules=TARGETS, **settings))
+    base = model.get_base_model()
+
+    def name():
+        return load_scorer(model, tokenizer=tokenizer).model_id
+
+    assert name() == f"{folder.name} + lora adapter"
+    with model.disable_adapter():
+        assert name() == folder.name
+    with torch.no_grad():
+        base.bert.encoder.layer[0].attention.self.query.base_layer.weight += 1
+    with model.disable_adapter():
+        assert name() == f"{folder.name} (in memory)"
+
+
 def test_several_adapters_in_a_folder(folder, tmp_path):
     """Of several adapters that were saved together one is read: that of the folder that is named."""
     config = peft.LoraConfig(r=2, target_modules=TARGETS, init_lora_weights=False)

@@ -481,8 +481,11 @@ def test_name_with_another_tokenizer(folder, tmp_path):
     cased = AutoTokenizer.from_pretrained(folder, do_lower_case=False)
     larger = AutoTokenizer.from_pretrained(folder)
     larger.add_tokens(["zebra"])
-    for tokenizer in (cased, larger):
+    marked = AutoTokenizer.from_pretrained(folder, mask_token="she")
+    for tokenizer in (cased, larger, marked):
         assert load_scorer(model, tokenizer=tokenizer).model_id == f"{folder.name} (in memory)"
+    padded = AutoTokenizer.from_pretrained(folder, pad_token="[SEP]")
+    assert load_scorer(model, tokenizer=padded).model_id == folder.name
     empty = tiny.word_level(["[UNK]", "[CLS]", "[SEP]", "[MASK]", "[PAD]"])
     with pytest.raises(ValueError, match="its tokenizer knows 5: they do not belong together"):
         load_scorer(model, tokenizer=empty)
