@@ -11,7 +11,7 @@ import pytest
 
 from tests.hub.conftest import hub, run  # noqa: F401 - fixtures
 
-HIDDEN = ("torch", "transformers", "tokenizers", "safetensors", "matplotlib")
+HIDDEN = ("torch", "transformers", "tokenizers", "safetensors", "openai", "matplotlib")
 WITH_FIGURES = "Install with pip install 'swapbias[audit]'."
 WITH_MODELS = "Install with pip install 'swapbias[models]'."
 

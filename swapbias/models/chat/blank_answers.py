@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from swapbias.models.chat.answer_log import Answer
-from swapbias.models.chat.replies import text_of
 from swapbias.studies import answer_text
 
 REASONING = "the model thought and wrote no answer"
@@ -18,6 +17,43 @@ _REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_details", "thi
 _TOOL_FIELDS = ("tool_calls", "function_call")
 _TOOL_PARTS = ("tool_use", "tool_call", "function_call")
 _REASONING_PARTS = ("thinking", "reasoning", "redacted_thinking")
+
+
+def text_of(content: Any) -> str | None:
+    """Return the text of an answer, whose parts may stand in a list.
+
+    Parts that are no text, such as the model's thinking, are left out.
+
+    >>> text_of([{"type": "thinking", "thinking": "Or no?"}, {"type": "text", "text": "Yes"}]), text_of(7)
+    ('Yes', None)
+
+    Args:
+        content: the content of a message.
+
+    Returns:
+        Blank for no content; None where it is no text.
+    """
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, dict):
+        content = [content]
+    if not isinstance(content, list):
+        return None
+    return "".join(map(_part_text, content))
+
+
+def _part_text(part: Any) -> str:
+    """Return the text of a part of an answer; blank for another part, such as an image."""
+    if isinstance(part, str):
+        return part
+    if not isinstance(part, dict) or part.get("type", "text") not in ("text", "output_text"):
+        return ""
+    text = part.get("text")
+    if isinstance(text, dict):
+        text = text.get("value")
+    return text if isinstance(text, str) else ""
 
 
 def why_blank(message: Mapping[str, Any]) -> str:

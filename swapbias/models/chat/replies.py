@@ -10,6 +10,7 @@ from typing import Any
 import openai
 
 from swapbias.models.chat.answer_log import CUT_OFF, REFUSED, UNANSWERED, USAGE
+from swapbias.models.chat.blank_answers import text_of
 
 MAX_TOKENS = 2**40  # that a reply may count
 NOTHING = "something else than an answer came back"
@@ -194,43 +195,6 @@ def _ending_codes(choice: Mapping[str, Any]) -> list[str]:
     """Return why a choice ended, by each name that a field for it has, as codes without blanks and marks."""
     endings = [choice.get(name) for name in _ENDING_FIELDS]
     return [_squeeze_code(ending) for ending in endings if isinstance(ending, str)]
-
-
-def text_of(content: Any) -> str | None:
-    """Return the text of an answer, whose parts may stand in a list.
-
-    Parts that are no text, such as the model's thinking, are left out.
-
-    >>> text_of([{"type": "thinking", "thinking": "Or no?"}, {"type": "text", "text": "Yes"}]), text_of(7)
-    ('Yes', None)
-
-    Args:
-        content: the content of a message.
-
-    Returns:
-        Blank for no content; None where it is no text.
-    """
-    if content is None:
-        return ""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, dict):
-        content = [content]
-    if not isinstance(content, list):
-        return None
-    return "".join(map(_part_text, content))
-
-
-def _part_text(part: Any) -> str:
-    """Return the text of a part of an answer; blank for another part, such as an image."""
-    if isinstance(part, str):
-        return part
-    if not isinstance(part, dict) or part.get("type", "text") not in ("text", "output_text"):
-        return ""
-    text = part.get("text")
-    if isinstance(text, dict):
-        text = text.get("value")
-    return text if isinstance(text, str) else ""
 
 
 def first_tokens(choice: Any) -> tuple[tuple[str, float], ...]:

@@ -20,7 +20,7 @@ from huggingface_hub import is_offline_mode
 from swapbias.models.chat import answer_log, answering
 from swapbias.models.chat.answer_log import UNANSWERED, Answer
 from swapbias.models.chat.answering import AnsweringScorer, Groups, response_format
-from swapbias.models.chat.blank_answers import REASONING, why_blank
+from swapbias.models.chat.blank_answers import REASONING, text_of, why_blank
 from swapbias.models.chat.client_logs import silenced_clients
 from swapbias.models.chat.replies import (
     LIMITED,
@@ -32,7 +32,6 @@ from swapbias.models.chat.replies import (
     first_tokens,
     is_spent_quota,
     refusal_in,
-    text_of,
     token_counts_in,
     trouble_of,
     without_key,

@@ -10,7 +10,7 @@ import swapbias
 from swapbias.errors import ServiceError, UsageError
 from swapbias.models.chat import request_pass
 from swapbias.models.chat.answer_log import AnswerLog
-from swapbias.models.chat.replies import text_of
+from swapbias.models.chat.blank_answers import text_of
 from tests.cli.test_cli import swapbias as command
 from tests.models.chat.server import ChatServer, Reply
 from tests.models.chat.test_replies import OPTIONS, closed_scorer
