@@ -53,7 +53,7 @@ class ShareAbove(CheckedInputs, evaluate.Metric):
 
     def _compute(self, predictions, groups, threshold=0.5):
         if not groups:
-            raise ValueError("groups none, expected one or more. Add rows.")
+            raise ValueError("share_above is given no rows, expected one or more. Add them.")
         pairs = []
         for group in dict.fromkeys(groups):
             scores = [

@@ -158,10 +158,9 @@ def _is_index(entries: Any) -> bool:
     results = [entry.get("results") for entry in entries] if _are_mappings(entries) else [None]
     if not all(map(_are_mappings, results)):
         return False
+    empty = {"name": "", "results": []}  # the client takes no empty list
     try:
-        model_index_to_eval_results(
-            [*entries, {"name": "", "results": []}]
-        )  # it takes no empty list
+        model_index_to_eval_results([*entries, empty])
     except (KeyError, TypeError, AttributeError, ValueError, IndexError):
         return False
     return True

@@ -112,7 +112,7 @@ def _refuse_absent_files(folder: Path, index: str, names: list[str]) -> None:
         )
     for file in files:
         listed = {key for key, stored_in in places.items() if stored_in == file}
-        tensors = _tensors(folder / file)
+        tensors, _ = _header(folder / file)
         if tensors and not listed & tensors.keys():
             raise ValueError(
                 f"{folder / file} has none of the weights that {index} lists in it. {_AGAIN}"
@@ -134,9 +134,9 @@ def _refuse_broken_weights(path: Path) -> None:
 
 def _refuse_cut_tensors(path: Path) -> None:
     """Raise a ValueError for a file of safetensors whose size is not that which its header says."""
-    tensors = _tensors(path)
+    tensors, data_begins = _header(path)
     size = path.stat().st_size
-    expected = max(_ends(tensors), default=0) + _SIZE_BYTES + _header_size(path)
+    expected = data_begins + max(_ends(tensors), default=0)
     if not tensors or size < expected:
         sizes = f": it has {size:,} of {expected:,} bytes" if tensors else ", or is no safetensors"
         raise ValueError(f"{path} is cut off{sizes}. {_AGAIN}")
@@ -151,24 +151,23 @@ def _ends(tensors: Mapping[str, Any]) -> Iterator[int]:
                 yield end
 
 
-def _header_size(path: Path) -> int:
-    """Return the bytes of a header of safetensors, as the file says it."""
-    with path.open("rb") as file:
-        return int.from_bytes(file.read(_SIZE_BYTES), "little")
+def _header(path: Path) -> tuple[Mapping[str, Any], int]:
+    """Return the tensors that a file of safetensors lists by name, and where their data begin.
 
-
-def _tensors(path: Path) -> Mapping[str, Any]:
-    """Return the header of a file of safetensors, by the names of tensors; empty for any other or a broken file."""
-    size = _header_size(path)
-    if path.suffix != ".safetensors" or size > min(_LARGEST_HEADER, path.stat().st_size):
-        return {}
+    No tensors are those of any other file, and of one whose header is broken.
+    """
+    nothing: tuple[Mapping[str, Any], int] = ({}, 0)
+    if path.suffix != ".safetensors":
+        return nothing
     with path.open("rb") as file:
-        file.seek(_SIZE_BYTES)
+        size = int.from_bytes(file.read(_SIZE_BYTES), "little")
+        if size > min(_LARGEST_HEADER, path.stat().st_size):
+            return nothing
         header = file.read(size)
     try:
         tensors = parse_json(header)
     except ValueError:
-        return {}
+        return nothing
     if not isinstance(tensors, Mapping):
-        return {}
-    return {key: tensor for key, tensor in tensors.items() if key != _METADATA}
+        return nothing
+    return {key: tensor for key, tensor in tensors.items() if key != _METADATA}, _SIZE_BYTES + size

@@ -125,9 +125,9 @@ def _sign_between(header: Sequence[str], delimiter: str) -> str:
     """Return the sign that separates names in a header that was read as one cell; blank where there is none."""
     if len(header) != 1:
         return ""
-    for sign in set(csv_dialect.SIGNS) - {delimiter}:
+    for sign in csv_dialect.SIGNS:
         names = csv_dialect.cells_of(header[0], sign)
-        if len(names) > 1 and all(map(_NAME.fullmatch, names)):
+        if sign != delimiter and len(names) > 1 and all(map(_NAME.fullmatch, names)):
             return sign
     return ""
 

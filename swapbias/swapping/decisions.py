@@ -17,6 +17,7 @@ from swapbias.swapping.gendered import (
     KIN_TITLES,
     REPLACED,
     STAYS,
+    follows_title,
     is_pronoun,
     may_follow_alone,
     may_stay,
@@ -25,7 +26,7 @@ from swapbias.swapping.gendered import (
 from swapbias.swapping.matches import Text
 from swapbias.swapping.neighbours import NEAR, WINDOW, last_word, may_be_english, without_unseen
 from swapbias.swapping.odd_neighbours import (
-    SURNAME_TITLES,
+    IS_BLANK,
     has_odd_sign,
     is_odd_he,
     is_odd_son,
@@ -47,7 +48,6 @@ _WORD_BEFORE = re.compile(rb"(?<![\w'\x80-\xff-])[A-Za-z]{1,17}\Z|[.,;:!?)]\Z")
 _WORD_AFTER = re.compile(rb" [A-Za-z]{1,17}(?![\w'\x80-\xff-])|[.,;:!?)](?!\w)")
 # Words after "His" or "Her" that make it a name: the bundle of His, the receptor HER2/neu.
 _NAME_FOLLOWERS = word_list("receptor_words") | word_list("name_followers") | {":", ","}
-_IS_BLANK = np.isin(np.arange(256), list(b" \t\n\r\x0b\x0c"))
 _MOST_CACHED = 1 << 18  # decisions kept in memory
 # A choice is the index of a word among those that a term may become, or one of these negative numbers.
 # The term is not gendered where it is, and stays.
@@ -248,7 +248,7 @@ class Decider:
         places = edits.places
         signs = text.signs
         # The byte before the replacement, or before the blank before it. ``| 32`` makes a letter lower case.
-        index = places[0] - 1 - _IS_BLANK[signs[places[0] - 1]]
+        index = places[0] - 1 - IS_BLANK[signs[places[0] - 1]]
         last = signs[index] | 32
         before = signs[index - 1] | 32
         has_letter_before = (
@@ -347,10 +347,10 @@ class Decider:
         term = text.matches.term[indices]
         first = text.offsets[row]
         last = text.offsets[row + 1]
-        three_blanks_before = _IS_BLANK[signs[start - 2]] & _IS_BLANK[signs[start - 3]]
-        few_blanks_before = _IS_BLANK[signs[start - 1]] & ~three_blanks_before
-        blank_after = _IS_BLANK[signs[end]]
-        two_blanks_after = blank_after & _IS_BLANK[signs[end + 1]]
+        three_blanks_before = IS_BLANK[signs[start - 2]] & IS_BLANK[signs[start - 3]]
+        few_blanks_before = IS_BLANK[signs[start - 1]] & ~three_blanks_before
+        blank_after = IS_BLANK[signs[end]]
+        two_blanks_after = blank_after & IS_BLANK[signs[end + 1]]
         first_lower = ord("a")
         is_lower = (
             (signs[start] >= first_lower)
@@ -390,7 +390,7 @@ class Decider:
         previous = last[0].decode().lower()
         following = first[0].decode().strip().lower()
         is_word_before = previous[0].isalpha() and (last[0].islower() or previous in DETERMINERS)
-        is_surname = key.before in SURNAME_TITLES
+        is_surname = follows_title(f"{key.before.decode(errors='replace')} ")
         if not key.is_lower and (is_word_before or is_surname or following in _NAME_FOLLOWERS):
             return _BY_CONTEXT  # "bundle of His", "the distal His", "Dr. Her"
         if previous == "or" or following in ("or", "and", "neu"):

@@ -23,6 +23,7 @@ _NAMES = {None, *(row["word"] for row in _NAME_ROWS)}
 _FOREIGN = word_list("foreign_words")
 _ENGLISH = word_list("closed_words") - _FOREIGN - {"a", "me", "no", "on", "so"}
 _SEX = re.compile("sex|gender", re.IGNORECASE)
+_LONGEST_TITLE = 8  # characters, with the blank and the one before it
 _ALONE_BEFORE = word_list("alone_before")
 _CONTRASTS = word_list("contrasts")
 _ALONE_BEHIND_VERB = word_list("alone_behind_verb")
@@ -186,6 +187,18 @@ def may_stay(term: str) -> bool:
     return bool(_rules_of(term))
 
 
+def follows_title(before: str) -> bool:
+    """Tell whether a word in title case is a surname, for a title stands before it.
+
+    >>> follows_title("seen by Dr. "), follows_title("seen by the doctor ")
+    (True, False)
+
+    Args:
+        before: the text before the word, with the blank.
+    """
+    return pattern("before_surname").search(before[-_LONGEST_TITLE:]) is not None
+
+
 def replacement_by_rules(term: str, before: str, after: str) -> str:
     """Decide by the rules whether a term is gendered in its context: the first rule that holds decides.
 
@@ -204,7 +217,7 @@ def replacement_by_rules(term: str, before: str, after: str) -> str:
     """
     if in_address(before, after):
         return STAYS
-    if term[:1].isupper() and term[1:].islower() and pattern("before_surname").search(before[-8:]):
+    if term[:1].isupper() and term[1:].islower() and follows_title(before):
         return STAYS
     for decision, quick, slow, match_after, search_before, search_unless in _rules_of(term):
         if quick and not _all_hold(quick, term, before, after):

@@ -8,17 +8,15 @@ from swapbias.swapping.gendered import ADDRESS_SIGNS
 from swapbias.swapping.matches import Text
 from swapbias.swapping.rule_tables import word_list
 
-SURNAME_TITLES = frozenset(b"Mr Mrs Ms Miss Dr Prof Mr. Mrs. Ms. Miss. Dr. Prof.".split())
-"""Titles before which a gendered word in title case is a surname."""
+IS_BLANK = np.isin(np.arange(256), list(b" \t\n\r\x0b\x0c"))
+"""Whether each byte is a blank, (256,)."""
 _IS_ADDRESS_SIGN = np.isin(np.arange(256), [ord(sign) for sign in ADDRESS_SIGNS])
 """Whether each byte is a sign that may make the term beside it part of an address, (256,)."""
 # Signs beside "he" where it may be the code of a language.
 _IS_LIST_SIGN = np.isin(np.arange(256), list(b",;:=([{\"'>"))
 
-_IS_BEFORE_END = np.isin(
-    np.arange(256), list(b"DMrs")
-)  # letters before the last of "Dr", "Mrs", "Miss"
-_IS_BLANK = np.isin(np.arange(256), list(b" \t\n\r\x0b\x0c"))
+# Letters before the last one of "Dr", "Mrs" and "Miss".
+_IS_BEFORE_END = np.isin(np.arange(256), list(b"DMrs"))
 _ENDS_CELL = np.isin(np.arange(256), list(b"|,;\t\n\r\"'"))
 _IS_LETTER = np.array([chr(byte).isalpha() and byte < 128 for byte in range(256)])
 
@@ -88,7 +86,7 @@ def has_odd_sign(text: Text, is_capital: NDArray[np.bool_]) -> NDArray[np.bool_]
     start = text.matches.start
     end = text.matches.end
     odd: NDArray[np.bool_] = _IS_ADDRESS_SIGN[signs[start - 1]]
-    odd |= _IS_ADDRESS_SIGN[signs[end]] & ~_IS_BLANK[signs[end + 1]]
+    odd |= _IS_ADDRESS_SIGN[signs[end]] & ~IS_BLANK[signs[end + 1]]
     in_title_case = np.flatnonzero(is_capital & (signs[start - 1] == SPACE))
     first = start[in_title_case]
     has_stop = signs[first - 2] == ord(".")

@@ -389,7 +389,7 @@ VECTORS = {
         ("bias_correlation", {"predictions": [1, 2, math.inf], "references": [1, 2, 3]}, "infinite"),
         ("leakage_uar", {"predictions": [], "references": []}, "is given no rows"),
         ("leakage_uar", {"predictions": [["a note"]], "references": ["f"]}, "row 1 .* type list"),
-        ("share_above", {"predictions": [], "groups": []}, "groups none"),
+        ("share_above", {"predictions": [], "groups": []}, "is given no rows"),
         ("share_above", {"predictions": [1.0], "groups": ["f"], "threshold": None}, "threshold is None"),
         ("lexicon_mass", {**SHARES, "predictions": ["a note"]}, "row 1 .* a list of texts"),
         ("lexicon_mass", {**SHARES, "predictions": [[None]]}, "row 1 .* a list of texts"),

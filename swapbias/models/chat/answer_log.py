@@ -201,9 +201,8 @@ def without_text(prompt: Prompt, answer: Answer, read: answer_scores.AnswerReade
     values = {"score": score, **parts, _BLANK: float(answer.blank)}
     reading = {name: None if math.isnan(value) else value for name, value in values.items()}
     model = _UNNAMED if answer.model else ""  # whatever a service calls it could repeat the text
-    reason = (
-        "" if answer.withheld else answer.reason
-    )  # what a service says may repeat the text as well
+    # What a service says may repeat the text as well.
+    reason = "" if answer.withheld else answer.reason
     return replace(answer, answer="", reason=reason, model=model, reading=reading)
 
 

@@ -71,10 +71,8 @@ def why_blank(message: Mapping[str, Any]) -> str:
     content = message.get("content")
     if (text_of(content) or "").strip():
         return ""
-    parts = (
-        [part for part in content if isinstance(part, Mapping)] if isinstance(content, list) else []
-    )
-    types = {part.get("type") for part in parts}
+    parts = content if isinstance(content, list) else []
+    types = {part.get("type") for part in parts if isinstance(part, Mapping)}
     if any(map(message.get, _TOOL_FIELDS)) or types & {*_TOOL_PARTS}:
         return _TOOL
     if any(map(message.get, _REASONING_FIELDS)) or types & {*_REASONING_PARTS}:

@@ -332,10 +332,9 @@ class RequestPass:
         if refusal is None:
             text = text_of(choice["message"].get("content")) or ""
             reason = why_blank(choice["message"])
-            has_tokens = (
-                self.options.log_odds and reason != REASONING
-            )  # else they are not of an answer
-            tokens = first_tokens(choice) if has_tokens else ()
+            # Tokens of a model that thinks first are not those of an answer.
+            is_answer = self.options.log_odds and reason != REASONING
+            tokens = first_tokens(choice) if is_answer else ()
             withheld = ""
         else:
             tokens = ()
