@@ -611,7 +611,7 @@ def test_unfit_or_damaged_model(tmp_path):
             "needs a masked model and gpt is of kind causal",
         ),
         (("./gpt", "--kind", "masked"), 2, "is of kind causal, not masked"),
-        (("./model", "--study", "gendered_stigma:rq1"), 2, "cannot be loaded"),
+        (("./model", "--study", "gendered_stigma:rq1"), 2, "model.safetensors is cut off"),
         (("./config", "--study", "gendered_stigma:rq1"), 2, "config.json"),
         (("exits:f",), 2, "exits:f"),
         (("broken:f",), 2, "broken:f"),

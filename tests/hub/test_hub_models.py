@@ -25,7 +25,6 @@ from tests.hub.clients import command
 
 NAME = "alice/bert"
 STUDY = ("gendered_stigma:rq1",)
-SMALL = "group_packs:stigma_age"
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +117,7 @@ def test_command_of_a_pull_request(pushed, versions, tmp_path, monkeypatch):
     """The command in a proposed card gives the same findings without manifest and kept scores."""
     pushed.add_repo("model", "bob/bert", files=versions[0])
     assert (
-        command("audit", "bob/bert", "--study", SMALL, "--seed", "7", "--out", tmp_path / "run")
+        command("audit", "bob/bert", "--study", *STUDY, "--seed", "7", "--out", tmp_path / "run")
         == 0
     )
     share = ("--results", "alice/open", "--public", "--model", "bob/bert", "--create-pr")
