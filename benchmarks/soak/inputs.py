@@ -454,7 +454,7 @@ def _cards() -> Iterator[Target]:
 
 
 def _eval(eval_results: Any, content: bytes) -> None:
-    eval_results.merged_entries(content, [], "swapbias.yaml")
+    eval_results.merged_entries(content, [], questions=(), file="swapbias.yaml")
 
 
 # --- chat ---------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 import hashlib
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
@@ -173,7 +173,9 @@ def dump(value: Any, *, flow: bool | None = False) -> str:
     return text
 
 
-def with_keys(readme: str, values: Mapping[str, Any], *, file: str) -> str:
+def with_keys(
+    readme: str, values: Mapping[str, Any], *, drop: Collection[str] = (), file: str
+) -> str:
     """Set keys in the header of a README; the other keys stay, and the body byte for byte.
 
     Where a value differs the header is written anew, without comments and byte order marks, behind which the Hub's
@@ -182,6 +184,7 @@ def with_keys(readme: str, values: Mapping[str, Any], *, file: str) -> str:
     Args:
         readme: the whole README.
         values: keys of the header to set.
+        drop: keys of the header to remove.
         file: the README's file, as errors name it.
 
     Returns:
@@ -193,9 +196,10 @@ def with_keys(readme: str, values: Mapping[str, Any], *, file: str) -> str:
     parts = split(readme)
     line_end = newline(readme)
     metadata = metadata_of(readme, file)
-    if all(key in metadata and metadata[key] == value for key, value in values.items()):
+    after = {key: value for key, value in {**metadata, **values}.items() if key not in drop}
+    if after == metadata:
         return readme
-    header = dump({**metadata, **values}).replace("\n", line_end)
+    header = dump(after).replace("\n", line_end)
     body = parts.after
     if not parts.before:
         body = f"---{line_end}{readme.lstrip(BYTE_ORDER_MARK)}"

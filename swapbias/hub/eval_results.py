@@ -1,6 +1,6 @@
 """The file of evaluation results in a model's repository: entries of this package among those of others."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from swapbias import __version__
@@ -117,16 +117,40 @@ def _describe_settings(manifest: Mapping[str, Any], model_id: str) -> str:
     return ", ".join([f"seed {manifest['settings'].get('seed', 0)}", *formats, *chat])
 
 
-def merged_entries(existing: bytes, new: Sequence[Entry], file: str) -> bytes:
+def entry_keys(
+    findings: Sequence[Finding], *, namespace: str, source_user: str
+) -> set[tuple[str, ...]]:
+    """Return the key of the entry of each question that an audit asked, whether it measured anything or not.
+
+    Args:
+        findings: the findings of one model.
+        namespace: owner of the dataset repositories of the corpora.
+        source_user: who shares them.
+
+    Returns:
+        dataset, task and user of each.
+    """
+    keys: set[tuple[str, ...]] = set()
+    for answer, *_ in verdicts.group_by_question(findings):
+        keys.add((f"{namespace}/{corpus_of(answer)}", answer.experiment, source_user))
+    return keys
+
+
+def merged_entries(
+    existing: bytes, new: Sequence[Entry], *, questions: Collection[tuple[str, ...]], file: str
+) -> bytes:
     """Put new entries into the file: each replaces ours of the same dataset, task and user, or comes last.
+
+    An earlier entry of ours goes where the audit asked its question and has no number for it.
 
     Args:
         existing: the file that is there; empty for none.
         new: entries of ours.
+        questions: the keys of all questions of the audit, as ``entry_keys`` makes them.
         file: its name, as errors have it.
 
     Returns:
-        the file; as it is where it holds them already.
+        the file; as it is where it holds them already, empty where no entry is left.
 
     Raises:
         ValueError: what is there is no list of entries.
@@ -137,7 +161,7 @@ def merged_entries(existing: bytes, new: Sequence[Entry], file: str) -> bytes:
             f"{file} is no list of entries with dataset and value. Correct or remove the file."
         )
     waiting = {_entry_key(entry): entry for entry in new}
-    replaced_keys = set(waiting)
+    replaced_keys = {*waiting, *questions}
     after = []
     for entry in before:
         key = _entry_key(entry)
@@ -148,6 +172,8 @@ def merged_entries(existing: bytes, new: Sequence[Entry], file: str) -> bytes:
     after += waiting.values()
     if existing and after == before:
         return existing
+    if not after:
+        return b""
     return cards.dump(after).encode()
 
 

@@ -2,7 +2,7 @@
 
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -25,6 +25,8 @@ _TASKS = {  # by kind of model: what the Hub calls it
     "retrieval": "sentence-similarity",
 }
 Result = dict[str, Any]
+ResultKey = tuple[str, str]
+"""Corpus and task of a result, whoever published the corpus."""
 
 
 def index_results(
@@ -64,6 +66,18 @@ def index_results(
             }
         )
     return results
+
+
+def result_keys(findings: Sequence[Finding]) -> set[ResultKey]:
+    """Return the key of the result of each question that an audit asked, whether it measured anything or not.
+
+    Args:
+        findings: the findings of one model.
+    """
+    keys = set()
+    for answer, *_ in verdicts.group_by_question(findings):
+        keys.add((corpus_of(answer), _task(answer)["name"]))
+    return keys
 
 
 def _metric(finding: Finding) -> dict[str, Any] | None:
@@ -110,15 +124,23 @@ def _dataset(finding: Finding, namespace: str, revisions: Mapping[str, str]) -> 
 # --- in the header of a card ------------------------------------------------------------------------------
 
 
-def with_results(readme: str, results: Sequence[Result], *, model_name: str, file: str) -> str:
+def with_results(
+    readme: str,
+    results: Sequence[Result],
+    *,
+    questions: Collection[ResultKey],
+    model_name: str,
+    file: str,
+) -> str:
     """Put results into the model-index of a card: each replaces ours of the same dataset and task.
 
-    Ours stand in an entry of their own. Entries of others and the rest of the header stay byte for byte where the
-    header is written in lines.
+    An earlier result of ours goes where the audit asked its question and has no number for it. Ours stand in an entry
+    of their own. Entries of others and the rest of the header stay byte for byte where the header is in lines.
 
     Args:
         readme: the whole README.
         results: new results, as ``index_results`` makes them.
+        questions: the keys of all questions of the audit, as ``result_keys`` makes them.
         model_name: the name of an entry.
         file: the README's file, as errors name it.
 
@@ -128,10 +150,10 @@ def with_results(readme: str, results: Sequence[Result], *, model_name: str, fil
     Raises:
         ValueError: a header or model-index that cannot be read.
     """
-    if not results:
-        return readme
     parts = cards.split(readme)
     metadata = cards.metadata_of(readme, file)
+    if not results and not metadata.get(MODEL_INDEX):
+        return readme
     entries = metadata.get(MODEL_INDEX) or []
     if not _is_index(entries):
         raise ValueError(
@@ -140,15 +162,21 @@ def with_results(readme: str, results: Sequence[Result], *, model_name: str, fil
         )
     ours = next((index for index, entry in enumerate(entries) if _is_ours(entry)), len(entries))
     earlier = entries[ours]["results"] if ours < len(entries) else []
-    entry = {"name": model_name, "results": _merged(earlier, results)}
-    if entries[ours : ours + 1] == [entry]:
+    merged = _merged(earlier, results, questions)
+    entry = {"name": model_name, "results": merged} if merged else None
+    before = entries[ours : ours + 1]
+    ours_after = [entry] if entry else []
+    if before == ours_after:
         return readme
-    after = {**metadata, MODEL_INDEX: [*entries[:ours], entry, *entries[ours + 1 :]]}
+    index = [*entries[:ours], *ours_after, *entries[ours + 1 :]]
+    after = {**metadata, MODEL_INDEX: index}
+    if not index:  # the client takes no empty list
+        del after[MODEL_INDEX]
     header = _spliced(parts.header, entry, ours)
     if parts.before and header is not None and _reads_as(header, after):
-        before = parts.before.lstrip(cards.BYTE_ORDER_MARK)  # behind it the client sees no metadata
-        return before + header.replace("\n", cards.newline(readme)) + parts.after
-    return cards.with_keys(readme, after, file=file)
+        head = parts.before.lstrip(cards.BYTE_ORDER_MARK)  # behind it the client sees no metadata
+        return head + header.replace("\n", cards.newline(readme)) + parts.after
+    return cards.with_keys(readme, after, drop=() if index else (MODEL_INDEX,), file=file)
 
 
 def _is_index(entries: Any) -> bool:
@@ -174,7 +202,7 @@ def _are_mappings(values: Any) -> bool:
 def _reads_as(header: str, metadata: Mapping[str, Any]) -> bool:
     """Tell whether a header is the YAML of this metadata."""
     try:
-        return bool(yaml.safe_load(header) == metadata)
+        return bool((yaml.safe_load(header) or {}) == metadata)
     except yaml.YAMLError:  # lines after which nothing may follow
         return False
 
@@ -188,25 +216,33 @@ def _is_ours(entry: Mapping[str, Any]) -> bool:
     return bool(arguments) and all(isinstance(args, dict) and _OURS in args for args in arguments)
 
 
-def _merged(earlier: Sequence[Result], new: Sequence[Result]) -> list[Result]:
-    """Replace earlier results by new ones of the same dataset and task; further new ones come last."""
+def _merged(
+    earlier: Sequence[Result], new: Sequence[Result], questions: Collection[ResultKey]
+) -> list[Result]:
+    """Replace earlier results by new ones, drop those asked again without a number; further new ones come last."""
     waiting = {_result_key(result): result for result in new}
-    merged = [waiting.pop(_result_key(result), result) for result in earlier]
+    merged = []
+    for result in earlier:
+        key = _result_key(result)
+        if key in waiting:
+            merged.append(waiting.pop(key))
+        elif key not in questions:
+            merged.append(result)
     return [*merged, *waiting.values()]
 
 
-def _result_key(result: Mapping[str, Any]) -> tuple[str, str]:
+def _result_key(result: Mapping[str, Any]) -> ResultKey:
     """Return dataset and task of a result, whoever published the dataset."""
     dataset = str((result.get("dataset") or {}).get("type"))
     return dataset.rpartition("/")[2], str((result.get("task") or {}).get("name"))
 
 
-def _spliced(header: str, entry: Mapping[str, Any], index: int) -> str | None:
+def _spliced(header: str, entry: Mapping[str, Any] | None, index: int) -> str | None:
     """Write an entry into the lines of a header, in place of one or at the end; None where it has other lines.
 
     Args:
         header: the YAML of the header.
-        entry: the entry.
+        entry: the entry; None: the one in its place is taken out.
         index: its index among the entries; their number adds it.
     """
     header = header.replace("\r\n", "\n")
@@ -224,12 +260,16 @@ def _spliced(header: str, entry: Mapping[str, Any], index: int) -> str | None:
     if not isinstance(entries, yaml.SequenceNode) or entries.flow_style or not entries.value:
         return None
     lines = header.splitlines(keepends=True)
-    text = textwrap.indent(cards.dump([entry]), "".ljust(entries.start_mark.column))
+    text = ""
+    if entry is not None:
+        text = textwrap.indent(cards.dump([entry]), "".ljust(entries.start_mark.column))
     if index < len(entries.value):
         start = entries.value[index].start_mark.line
         end = _end_line(lines, entries.value[index])
     else:
         start = end = _end_line(lines, entries.value[-1])
+    if not text and len(entries.value) == 1:
+        start = next(key.start_mark.line for key, value in document.value if value is entries)
     return "".join([*lines[:start], text, *lines[end:]])
 
 

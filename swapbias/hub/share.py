@@ -12,9 +12,15 @@ from swapbias.hub import cards, run_cards
 from swapbias.hub.bundle import Bundle, bundle_run
 from swapbias.hub.client import Hub
 from swapbias.hub.dry_run import DryHub
-from swapbias.hub.eval_results import EVAL_RESULTS, eval_entries, merged_entries
+from swapbias.hub.eval_results import (
+    EVAL_RESULTS,
+    Entry,
+    entry_keys,
+    eval_entries,
+    merged_entries,
+)
 from swapbias.hub.licences import licences
-from swapbias.hub.model_index import index_results, with_results
+from swapbias.hub.model_index import index_results, result_keys, with_results
 from swapbias.hub.model_pages import commit_read, findings_of, read_otherwise
 from swapbias.hub.push import Push, Say
 from swapbias.hub.repository import HUB_FILES, Change, Repo, State, difference
@@ -309,21 +315,26 @@ class _ModelPage:
             results_url=source_url,
             results_private=not self.options.public,
         )
-        if self.is_owner and self.bundle.installed:  # not of other rows under the same name
-            results = index_results(
-                usual_findings,
-                namespace=self.options.namespace,
-                revisions=revisions,
-                source_url=source_url,
+        if self.is_owner:
+            results = []
+            if self.bundle.installed:  # not of other rows under the same name
+                results = index_results(
+                    usual_findings,
+                    namespace=self.options.namespace,
+                    revisions=revisions,
+                    source_url=source_url,
+                )
+            readme = with_results(
+                readme,
+                results,
+                questions=result_keys(self.findings),
+                model_name=self.model_repo.name.partition("/")[2],
+                file=file,
             )
-            name = self.model_repo.name.partition("/")[2]
-            readme = with_results(readme, results, model_name=name, file=file)
-        files = {cards.CARD: run_cards.with_parts(readme, parts, file=file).encode()}
-        if entries:
-            existing = self.hub.content(state, EVAL_RESULTS)
-            name = f"{self.model_repo.name}/{EVAL_RESULTS}"
-            files[EVAL_RESULTS] = merged_entries(existing, entries, name)
-        change = Change(difference(state, files).write)
+        card = run_cards.with_parts(readme, parts, file=file).encode()
+        eval_change = self._eval_change(state, entries)
+        write = {**difference(state, {cards.CARD: card}).write, **eval_change.write}
+        change = Change(write, eval_change.delete)
         plan = Push(
             repo=self.model_repo,
             status="updated" if change else "unchanged",
@@ -337,6 +348,18 @@ class _ModelPage:
         if not change or self.options.model_change == COMMIT:
             return plan
         return self._as_pull_request(plan)
+
+    def _eval_change(self, state: State, entries: Sequence[Entry]) -> Change:
+        """Return the change of the file of evaluation results, which goes where no entry is left."""
+        existing = self.hub.content(state, EVAL_RESULTS)
+        questions = entry_keys(
+            self.findings, namespace=self.options.namespace, source_user=self.hub.user
+        )
+        name = f"{self.model_repo.name}/{EVAL_RESULTS}"
+        content = merged_entries(existing, entries, questions=questions, file=name)
+        if content:
+            return Change(difference(state, {EVAL_RESULTS: content}).write)
+        return Change({}, (EVAL_RESULTS,) if EVAL_RESULTS in state.files else ())
 
     def _deviations(self) -> dict[tuple[str, str], str]:
         """Say for each study and experiment which prompts were read in place of the usual ones; blank for these."""

@@ -10,8 +10,9 @@ from huggingface_hub import parse_eval_result_entries
 
 from swapbias.hub.eval_results import (
     EVAL_RESULTS,
+    entry_keys,
     eval_entries as entries,
-    merged_entries as merged,
+    merged_entries,
 )
 from swapbias.measures import Estimate
 from tests.hub.shared_runs import finding
@@ -46,6 +47,10 @@ FLIPS = finding(
     contrast="female and male",
     unit="share of notes",
 )
+
+
+def merged(existing, new, file, questions=()):
+    return merged_entries(existing, new, questions=questions, file=file)
 
 
 def entries_of(*findings, **changed):
@@ -223,3 +228,18 @@ def test_hostile_files(content):
         merged(content, entries_of(), EVAL_RESULTS)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 300
+
+
+def test_earlier_number_goes():
+    """An entry of a question that a later audit asked and could not measure goes; those of others stay."""
+    keys = {"namespace": "me", "source_user": "me"}
+    unmeasured = finding(np.nan, n=0)
+    assert not entries_of(unmeasured)
+    before = merged(OTHER_ENTRIES, entries_of(GAP, FLIPS), EVAL_RESULTS)
+    after = merged(before, [], EVAL_RESULTS, entry_keys([unmeasured], **keys))
+    others = yaml.safe_load(OTHER_ENTRIES)
+    assert yaml.safe_load(after) == [*others, *entries_of(FLIPS)]
+    alone = merged(b"", entries_of(GAP), EVAL_RESULTS)
+    assert merged(alone, [], EVAL_RESULTS, entry_keys([unmeasured], **keys)) == b""
+    theirs = {"namespace": "me", "source_user": "somebody"}
+    assert merged(alone, [], EVAL_RESULTS, entry_keys([unmeasured], **theirs)) == alone

@@ -1,11 +1,13 @@
 """model-index: ours in an entry of its own, whatever else the header of a card holds."""
 
+import math
+
 import pytest
 import yaml
 from huggingface_hub import ModelCard
 
 from swapbias.hub.cards import dump
-from swapbias.hub.model_index import index_results, with_results
+from swapbias.hub.model_index import index_results, result_keys, with_results
 from tests.hub.shared_runs import GAP, UNDEFINED, finding
 
 URL = "https://example.org/runs/one"
@@ -27,8 +29,9 @@ def results(*findings, **changed):
     return index_results(findings, **options)
 
 
-def put(readme, new):
-    return with_results(readme, new, model_name="m", file="me/m/README.md")
+def put(readme, new, questions=()):
+    keys = result_keys(questions)
+    return with_results(readme, new, questions=keys, model_name="m", file="me/m/README.md")
 
 
 def metadata(card):
@@ -145,3 +148,40 @@ def test_unreadable_model_index(index):
 def test_nothing_measured():
     """Where nothing was measured the card stays as it is."""
     assert put("# M\n", results(UNDEFINED)) == "# M\n"
+
+
+UNMEASURED = finding(math.nan, n=0)
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_earlier_number_goes(name):
+    """The number of a question that a later audit asked and could not measure goes, and the header is as it was."""
+    before = HEADERS[name]
+    card = put(put(before, results(GAP)), results(UNMEASURED), [UNMEASURED])
+    assert "swapbias" not in card
+    header = yaml.safe_load(before.split("---\n")[1]) if "---" in before else None
+    header = header or {}
+    if not header.get("model-index", True):  # null
+        del header["model-index"]
+    assert (metadata(card) or {}) == header
+    assert card.endswith("# M\n")
+    ModelCard(card)  # which the Hub's client reads
+
+
+@pytest.mark.parametrize("name", ["other keys", "indented", "not indented", "last key"])
+def test_header_is_as_before(name):
+    """Once our only number goes, a header that is written in lines is byte for byte as it was before."""
+    before = HEADERS[name]
+    assert put(put(before, results(GAP)), [], [UNMEASURED]) == before
+    windows = before.replace("\n", "\r\n")
+    assert put(put(windows, results(GAP)), [], [UNMEASURED]) == windows
+
+
+def test_only_asked_numbers_go():
+    """Our number of a question that the later audit did not ask stays, and so do results of others."""
+    rq2 = finding(0.1, 0.0, 0.2, experiment="rq2")
+    card = put(put(HEADERS["last key"], results(GAP, rq2)), [], [UNMEASURED])
+    assert put(card, [], [UNMEASURED]) == card
+    values = [result.metric_value for result in ModelCard(card).data.eval_results]
+    assert values == [0.9, 0.1]
+    assert put(HEADERS["last key"], [], [UNMEASURED]) == HEADERS["last key"]

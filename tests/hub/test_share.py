@@ -573,6 +573,35 @@ def test_nothing_measured_is_not_proposed(models, tmp_path):
     assert EVAL not in models.files("model", "alice/m")
 
 
+@pytest.mark.parametrize("prompts", ["nothing measured", "part of them", "other rows"])
+def test_earlier_number_goes(models, run, tmp_path, prompts):
+    """A later audit without a number for a question takes the earlier one out of header and file of results."""
+    audited = MODEL
+    if prompts == "nothing measured":
+        audited = "tests.hub.own_runs:constant"
+        settings = Settings(model=audited, studies=("occupation_sentiment:sentences",))
+        later = of_weights(start(settings, tmp_path / "run", **QUIET)[0])
+    elif prompts == "part of them":
+        later = limited(run, tmp_path / "part", 40)
+    else:
+        corpora = [{**entry, "sha256": "00" * 32} for entry in run.manifest()["corpora"]]
+        later = edited(run, tmp_path / "older", corpora=corpora)
+    share_on_page(run)
+    options = {"model": "alice/m", "model_change": COMMIT, "audited": audited}
+    options["findings_only"] = prompts == "other rows"
+    shown = []
+    share_results(later, dry_run=True, say=shown.append, **options)
+    assert f"  D {EVAL}" in shown
+    assert statuses(share_results(later, **options))[1] == "updated"
+    files = models.files("model", "alice/m")
+    assert EVAL not in files
+    assert without_section(files["README.md"].decode()) == README
+    assert statuses(share_results(later, **options)) == ["unchanged", "unchanged"]
+    share_on_page(run)
+    assert as_it_was(models.files("model", "alice/m")["README.md"].decode()) == README
+    assert len(entries_of(models)) == 1
+
+
 def test_open_pull_request(models, run, later_run, tmp_path):
     """An open pull request is not doubled, and the same numbers are not proposed again."""
     propose(run)
