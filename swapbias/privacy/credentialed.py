@@ -7,6 +7,7 @@ import csv
 import io
 import os
 import re
+import stat
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -38,6 +39,7 @@ _PATIENT_TABLES = (
     "transfers",
     "services",
 )
+_OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO  # bits of a mode
 _LONGEST = 1 << 20  # characters of a header
 _NO_SIGN = "\x01"  # that stands between no cells
 _MODULES = ("", "note", "hosp", "icu")  # folders that MIMIC-IV comes in
@@ -55,8 +57,13 @@ def mark(folder: Path) -> None:
 
     Args:
         folder: an existing folder of this machine.
+
+    Raises:
+        OSError: it cannot be written.
     """
     sign = folder / CREDENTIALED
+    if sign.is_file() and not stat.S_IMODE(folder.stat().st_mode) & _OF_OTHERS:
+        return
     sign.write_text(f"{WARNING.strip('*')}\n", encoding="utf-8")
     sign.chmod(0o600)
     folder.chmod(OWNER_FOLDER)

@@ -14,7 +14,7 @@ from swapbias.files import TEMPORARY
 from swapbias.models import Scorer, progress
 from swapbias.models.chat import ChatOptions
 from swapbias.models.engine import layer_choice
-from swapbias.privacy import public_manifest, writing
+from swapbias.privacy import credentialed, public_manifest, writing
 from swapbias.runs import manifest_entries, plan
 from swapbias.runs.cache import ScoreCache
 from swapbias.runs.conclusion import conclude
@@ -135,6 +135,8 @@ def _begun_manifest(run: Run, settings: Settings) -> dict[str, Any] | None:
     if not (run.folder / MANIFEST).is_file():
         return None
     begun = run.manifest()
+    if begun["credentialed"]:  # it may have been opened since; not every way from here writes
+        credentialed.mark(run.folder)
     _check_settings(run, begun, settings)
     return begun
 

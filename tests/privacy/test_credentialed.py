@@ -3,6 +3,7 @@ private."""
 
 import gzip
 import os
+import shutil
 import stat
 import threading
 from contextlib import contextmanager
@@ -18,7 +19,8 @@ from swapbias.hub import own_study
 from swapbias.models.clinical import NoteOptions
 from swapbias.notes.load import local_notes
 from swapbias.privacy import credentialed, for_owner_alone, is_credentialed, writing
-from swapbias.runs.audit import start
+from swapbias.runs.audit import resume, start
+from swapbias.runs.run import Run
 from swapbias.runs.settings import Settings
 from swapbias.swapping import Job, swap_files
 from tests.cli.test_cli import refused, swapbias
@@ -195,6 +197,28 @@ def test_credentialed_run(credentialed_runs):
         assert run.manifest()["credentialed"] is True
         assert (run.folder / CREDENTIALED).is_file()
         assert open_to_others(run.folder) == []
+
+
+@pytest.mark.parametrize("sign", ["kept", "removed"])
+def test_resumed_run_is_closed(credentialed_runs, quiet, tmp_path, sign):
+    """A run that was opened to others is closed again by a resume, finished or not, also where that is refused."""
+    _, (finished, _) = credentialed_runs
+    for status in ("complete", "running"):
+        folder = shutil.copytree(finished.folder, tmp_path / status)
+        run = Run(folder)
+        run.write_manifest({**run.manifest(), "status": status, "swapbias": "another"})
+        if status == "complete":
+            run.write_manifest(finished.manifest())
+        if sign == "removed":
+            (folder / CREDENTIALED).unlink()
+        folder.chmod(0o755)
+        if status == "complete":
+            assert resume(folder, **quiet)[0].folder == folder
+        else:
+            with pytest.raises(UsageError, match="begun with another swapbias"):
+                resume(folder, trust=True, **quiet)
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert (folder / CREDENTIALED).is_file()
 
 
 # Every command, and what it does with what is made of credentialed notes: writes it for its user alone, refuses it,
