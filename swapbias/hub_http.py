@@ -13,6 +13,7 @@ TIMEOUT = "SWAPBIAS_HUB_TIMEOUT"
 _LONGEST_TIMEOUT = 86_400.0  # seconds: a day
 _NO_TIMEOUT = _LONGEST_TIMEOUT  # seconds: the client's own timeout, which stands for none
 _CONNECT_SECONDS = 5
+_CARD_CHECK = "/api/validate-yaml"
 _WRITING_METHODS = ("POST", "PUT", "PATCH", "DELETE")
 
 
@@ -72,7 +73,11 @@ def configure_http() -> None:
         return
     hooks: Any = {
         "request": [*session.event_hooks["request"], _limit_time],
-        "response": [*session.event_hooks["response"], _refuse_redirected_write],
+        "response": [
+            *session.event_hooks["response"],
+            _refuse_redirected_write,
+            _raise_failed_check,
+        ],
     }
     set_client_factory(
         lambda: httpx.Client(event_hooks=hooks, follow_redirects=True, timeout=_NO_TIMEOUT)
@@ -105,3 +110,15 @@ def _refuse_redirected_write(response: Any) -> None:
             f"The Hub sends what is written on to another address ({target.host[:80]}). "
             "Nothing was sent there. Check HF_ENDPOINT."
         )
+
+
+def _raise_failed_check(response: Any) -> None:
+    """Raise the error of a check of a card that failed: the client would read the answer first, whatever it is.
+
+    A card that the Hub finds wrong (400) is left to the client, which reads why.
+    """
+    from huggingface_hub.utils import hf_raise_for_status  # type: ignore[attr-defined]
+
+    if response.request.url.path.endswith(_CARD_CHECK) and response.status_code > 400:
+        response.read()
+        hf_raise_for_status(response)

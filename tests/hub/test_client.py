@@ -77,6 +77,23 @@ def test_refused_commit(hub, status):
     assert hub.commits("dataset", DATA.name) == before
 
 
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"<h1>Bad gateway</h1>", b'{"error": "busy"}'],
+    ids=["empty", "page", "JSON"],
+)
+@pytest.mark.parametrize("status", [403, 429, 500, 502])
+def test_failed_check_of_a_card(hub, status, body):
+    """A failure of the check of a card is told as any other of the Hub, whatever its answer is."""
+    hub.add_repo("dataset", DATA.name, files={})
+    hub.fail("POST", "/api/validate-yaml", status=status, times=50, body=body)
+    state = Hub().existing_state(DATA)
+    change = Change({"README.md": b"---\nlicense: mit\n---\n"})
+    with pytest.raises(HubError, match=rf"\({status}.*\)\. {re.escape(FAULTS[status])}"):
+        Hub().commit(DATA, change, "Describe", parent=state.commit)
+    assert not sum("/commit/" in path for _, path, _ in hub.log)
+
+
 LOGIN_PAGE = b"<!doctype html><title>Log in to this network</title>"
 CALLS = {
     "create": (lambda client: client.create(DATA, private=False), "POST", 409, b""),
