@@ -206,13 +206,14 @@ def _wrap_transformers(
     pin: dict[str, Any] = {}
     if adapter := wrappers.adapter_name(model):
         pin["adapter"] = {"name": adapter}
+    is_mixed = wrappers.has_mixed_adapters(model)
     if wrappers.is_adapted(model):
         model = wrappers.adapted_model(model, tokenizer)
         class_name = type(model).__name__
     pin.update(model_pins.quantization_of(model))
     saved = model.config.name_or_path
-    if saved and not name and not adapter:
-        pin["is_changed"] = not is_as_saved(model, saved, tokenizer)
+    if saved and not name:
+        pin["is_changed"] = is_mixed or not is_as_saved(model, saved, tokenizer)
     model_id = name or model_names.read_name(saved or class_name, pin)
     found_kind = _kind_of_config(model_id, model.config, [class_name], kind, options)
     if found_kind is None and model.config.is_encoder_decoder:

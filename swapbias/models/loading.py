@@ -25,7 +25,7 @@ from swapbias.models.model_config import (
 )
 from swapbias.models.model_names import model_name, planned_name
 from swapbias.models.model_pins import files_pin
-from swapbias.models.tokens import refuse_other_tokenizer
+from swapbias.models.tokens import refuse_other_tokenizer, tokenizer_pin
 from swapbias.models.weight_checks import (
     refuse_hidden_nan,
     refuse_unread_layers,
@@ -110,6 +110,7 @@ def load_model(
     pin = {
         "architecture": [*architectures(config), config.model_type][0],
         **files_pin(located, options.subfolder),
+        **tokenizer_pin(tokenizer),
     }
     if options.adapter:
         _check_package("peft", "adapter")

@@ -1,12 +1,15 @@
 """What identifies a model in a manifest: its commit or the sha256 of its files or weights."""
 
 import hashlib
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from swapbias.files import file_sha256, is_there
+from swapbias.models.layer_settings import added_code, computing, layer_settings
 from swapbias.models.model_names import split_revision, weight_files
+from swapbias.models.tokens import tokenizer_pin
 
 _MODEL_FILES = (
     "*.json", "*.safetensors", "*.bin", "*.txt", "*.model", "*.codes", "*.spm", "*.py", "*.skops", "*.jinja",
@@ -55,24 +58,63 @@ def quantization_of(model: Any) -> dict[str, str]:
     return {"quantization": str(values.get("quant_method") or "quantized")}
 
 
-def loaded_pin(model: Any) -> dict[str, Any]:
+def loaded_pin(model: Any, tokenizer: Any) -> dict[str, Any]:
     """Return what identifies a model in memory.
 
     Args:
         model: a module of torch.
+        tokenizer: what it is read with; None: nothing shows it.
 
     Returns:
-        Its class, the sha256 of its weights, its device and type.
+        Its class, the sha256 of its weights, of all else that its layers compute with, and of its tokenizer, its
+        device and type.
     """
-    import torch
-
     digest = hashlib.sha256()
-    for name, tensor in sorted(model.state_dict().items()):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    for name, value in sorted(model.state_dict().items()):
+        _add_value(digest, name, value)
     return {
         "architecture": type(model).__name__,
         "sha256": digest.hexdigest(),
+        "layers_sha256": _layers_sha256(model),
+        **tokenizer_pin(tokenizer),
         "device": model.device.type,
         "dtype": str(model.dtype).removeprefix("torch."),
     }
+
+
+def _add_value(digest: Any, name: str, value: Any) -> None:
+    """Add a tensor to a digest; layers that torch quantised have several of them in a tuple."""
+    import torch
+
+    if isinstance(value, tuple | list):
+        for number, part in enumerate(value):
+            _add_value(digest, f"{name} {number}", part)
+    elif isinstance(value, torch.Tensor):
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
+        numbers = value.detach().cpu()
+        if numbers.is_quantized:
+            digest.update(f"{numbers.qscheme()} {numbers.dequantize().sum().item()!r}\n".encode())
+            numbers = numbers.int_repr()
+        digest.update(numbers.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    else:
+        digest.update(f"{name} {value}\n".encode())
+
+
+def _layers_sha256(model: Any) -> str:
+    """Return the sha256 of what layers compute with beside their weights."""
+    digest = hashlib.sha256()
+    config = getattr(model, "config", None)
+    facts = {
+        "config": computing(config) if hasattr(config, "get_text_config") else {},
+        "layers": {
+            name: layer_settings(layer)
+            for name, layer in model.named_modules(remove_duplicate=False)
+        },
+        "code": added_code(model),
+    }
+    digest.update(json.dumps(facts, sort_keys=True).encode())
+    saved = model.state_dict().keys()
+    for name, buffer in sorted(model.named_buffers()):
+        if name not in saved:
+            _add_value(digest, name, buffer)
+    return digest.hexdigest()

@@ -169,7 +169,7 @@ class PipelineScorer(Scorer):
         self.negative_label = None if self._is_raw else self.sides.negative_label
         identity: dict[str, Any] = {}
         if isinstance(pipeline.model, torch.nn.Module):
-            identity = model_pins.loaded_pin(pipeline.model)
+            identity = model_pins.loaded_pin(pipeline.model, pipeline.tokenizer)
         identity["kind"] = self.kind
         identity["pipeline"] = type(pipeline).__name__
         identity["positive_label"] = self.sides.positive_label

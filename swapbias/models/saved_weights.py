@@ -1,7 +1,6 @@
 """Whether a model in memory still has the weights of the files that its name stands for."""
 
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -9,25 +8,36 @@ from pickle import UnpicklingError
 from typing import Any
 
 from swapbias.files import is_there
+from swapbias.models.layer_settings import (
+    AROUND,
+    added_code,
+    computing,
+    is_of_library,
+    layer_settings,
+    model_without_weights,
+    plain_layers,
+)
 from swapbias.models.model_files import read_model_json
 from swapbias.models.model_names import weight_files
+from swapbias.models.model_pins import quantization_of
+from swapbias.models.tokens import tokenizer_reading
 from swapbias.models.weight_checks import layer_left_out
+from swapbias.models.wrappers import active_adapters
 
-_AROUND = ("_orig_mod", "base_layer", "original_module")
-"""How a module is called inside of one that compiles it or adds an adapter to it."""
-_OLDER = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+_OLDER = {
+    "LayerNorm.weight": "LayerNorm.gamma",
+    "LayerNorm.bias": "LayerNorm.beta",
+    "lm_head.weight": "embed_out.weight",  # of GPT-NeoX
+}
 """How older files call weights."""
 _CONFIG = "config.json"
 _POOLER = "pooler"
 """A part of encoders whose vectors are made of their states instead."""
+_BIAS = ".bias"
+_PACKED_TYPES = ("float16", "bfloat16")
+"""The types of weights beside packed ones, before training made them float32."""
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json")
 """The files of a tokenizer; others end with ``.model``."""
-_PROBES = ("The doctor said that she was tired.", "ANN is well")
-# Settings by which a model in eval mode computes nothing else.
-_NEUTRAL = re.compile(
-    r"drop|^_|^(?:architectures|dtype|torch_dtype|transformers_version|name_or_path|use_cache|output_\w+|return_dict"
-    r"|gradient_checkpointing|initializer_\w+|problem_type|[a-z]+_token_id|vocab_size|is_decoder|chunk_size_\w+)$"
-)
 
 
 def is_as_saved(model: Any, saved: str, tokenizer: Any) -> bool:
@@ -90,7 +100,7 @@ def _is_module_of(module: Any, folder: Path) -> bool:
     inner = [part for part in module.modules() if isinstance(part, PreTrainedModel)]
     if inner:
         return _is_model_of(inner[0], folder, unused=_POOLER)
-    if _has_hooks(module) or (
+    if added_code(module) or (
         any(True for _ in module.parameters()) and not _has_weights(module, folder)
     ):
         return False
@@ -102,9 +112,9 @@ def _is_module_of(module: Any, folder: Path) -> bool:
 
 def _is_model_of(model: Any, folder: Path, unused: str = "") -> bool:
     """Return whether a model of transformers has the weights, layers and settings of a folder, and no hooks."""
-    if not _has_weights(model, folder, unused) or _has_hooks(model):
+    if added_code(model) or not is_of_library(model):
         return False
-    return _has_settings(model.config, folder)
+    return _has_weights(model, folder, unused) and _has_settings(model, folder)
 
 
 def _has_weights(model: Any, folder: Path, unused: str = "") -> bool:
@@ -117,41 +127,67 @@ def _has_weights(model: Any, folder: Path, unused: str = "") -> bool:
         return False
     unread = set(files)
     beside = {unused, *(getattr(model, "peft_config", None) or ())}  # adapters, by their names
+    are_biases_trained = _trains_biases(model)
+    types = _PACKED_TYPES if _is_packed(model) else ()
     for name, weight in model.named_parameters():
         key = next((key for key in _keys(model, name) if key in files), None)
         unread.discard(str(key))
         is_beside = key is None and not beside.isdisjoint(name.split("."))
-        if is_beside or not weight.is_floating_point():  # packed ones cannot be compared
+        is_trained = are_biases_trained and name.endswith(_BIAS)
+        if is_beside or is_trained or not weight.is_floating_point():  # packed cannot be compared
             continue
-        if key is None or not _is_same(weight, files[key]()):
+        if key is None or not _is_same(weight, files[key](), types):
             return False
     return not hasattr(model, "config") or layer_left_out(model, unread) is None
 
 
-def _has_settings(config: Any, folder: Path) -> bool:
-    """Return whether a config says how to compute as that of the files does."""
+def _trains_biases(model: Any) -> bool:
+    """Return whether biases of a model were trained with an adapter that it answers with."""
+    configs = [model.peft_config[name] for name in active_adapters(model)]
+    return any(getattr(config, "bias", "none") != "none" for config in configs)
+
+
+def _is_packed(model: Any) -> bool:
+    """Return whether weights of a model are quantised."""
+    return hasattr(model, "config") and bool(quantization_of(model))
+
+
+def _has_settings(model: Any, folder: Path) -> bool:
+    """Return whether a model and its layers compute as the config of the files says."""
     try:
-        saved = type(config).from_pretrained(folder)
-    except (OSError, ValueError):
+        config = type(model.config).from_pretrained(folder)
+        built = model_without_weights(model, config)
+    except Exception:  # noqa: BLE001 - whatever a class of the Hub raises: nothing shows that it is the same then
         return False
-    return _computing(config) == _computing(saved)
+    if computing(model.config) != computing(config):
+        return False
+    layers = plain_layers(model)
+    built_layers = plain_layers(built)
+    is_packed = _is_packed(model)
+    if built_layers.keys() - layers.keys() or (
+        not is_packed and layers.keys() - built_layers.keys()
+    ):
+        return False
+    return all(
+        _is_layer_of(layers[name], layer, is_packed=is_packed)
+        for name, layer in built_layers.items()
+    )
 
 
-def _computing(config: Any) -> dict[str, Any]:
-    """Return the settings of a config that change what a model gives: numbers, words and switches."""
-    values = config.get_text_config().to_dict()
-    return {
-        key: value
-        for key, value in values.items()
-        if isinstance(value, str | int | float) and not _NEUTRAL.search(key)
-    }
-
-
-def _has_hooks(model: Any) -> bool:
-    """Return whether something of the user's may change what a layer gets or gives."""
-    return any(
-        module._forward_hooks or module._forward_pre_hooks  # nothing public says it
-        for module in model.modules()
+def _is_layer_of(layer: Any, built: Any, *, is_packed: bool) -> bool:
+    """Return whether a layer is of the class of another one, with the same settings and unsaved buffers."""
+    if type(layer) is not type(built):
+        return is_packed and any(True for _ in built.parameters(recurse=False))
+    settings = layer_settings(layer)
+    built_settings = layer_settings(built)
+    both = settings.keys() & built_settings.keys()
+    if any(settings[key] != built_settings[key] for key in both):
+        return False
+    buffers = dict(layer.named_buffers(recurse=False))
+    return all(
+        buffer.is_meta or (name in buffers and _is_same(buffers[name], buffer))
+        for name, buffer in built.named_buffers(recurse=False)
+        if name not in built.state_dict()
     )
 
 
@@ -168,21 +204,12 @@ def _is_tokenizer_of(tokenizer: Any, folder: Path) -> bool:
         saved = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except (OSError, ValueError):
         return False
-    if saved.get_vocab() != tokenizer.get_vocab() or _marks(saved) != _marks(tokenizer):
-        return False
-    return all(saved(text)["input_ids"] == tokenizer(text)["input_ids"] for text in _PROBES)
-
-
-def _marks(tokenizer: Any) -> dict[str, Any]:
-    """Return the special tokens of a tokenizer by their names, without padding, which no score depends on."""
-    return {
-        name: token for name, token in tokenizer.special_tokens_map.items() if name != "pad_token"
-    }
+    return tokenizer_reading(saved) == tokenizer_reading(tokenizer)
 
 
 def _keys(model: Any, name: str) -> Iterator[str]:
     """Yield the names that a weight may have in files: of a model with its head or without, or older ones."""
-    parts = [part for part in name.split(".") if part not in _AROUND]
+    parts = [part for part in name.split(".") if part not in AROUND]
     prefix = str(getattr(model, "base_model_prefix", ""))
     names = [".".join(parts[start:]) for start in range(len(parts))]
     for candidate in (names[0], f"{prefix}.{names[0]}", *names[1:]):
@@ -192,14 +219,17 @@ def _keys(model: Any, name: str) -> Iterator[str]:
                 yield candidate.removesuffix(ending) + older
 
 
-def _is_same(weight: Any, saved: Any) -> bool:
-    """Return whether a weight is a tensor of a file, in the type of the weight."""
+def _is_same(weight: Any, saved: Any, types: Sequence[str] = ()) -> bool:
+    """Return whether a weight is a tensor of a file, in the type of the weight or by way of another one."""
     import torch
 
     here = weight.detach().cpu()
     if here.shape != saved.shape:
         return False
-    return torch.allclose(here, saved.to(here.dtype), rtol=0, atol=0, equal_nan=True)
+    forms = [saved, *(saved.to(getattr(torch, name)) for name in types)]
+    return any(
+        torch.allclose(here, form.to(here.dtype), rtol=0, atol=0, equal_nan=True) for form in forms
+    )
 
 
 def _open_files(folder: Path) -> dict[str, Callable[[], Any]]:

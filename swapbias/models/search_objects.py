@@ -80,7 +80,7 @@ def _pin(model: Any) -> dict[str, Any]:
     torch = sys.modules.get("torch")
     is_module = torch is not None and isinstance(model, torch.nn.Module)
     if is_module and hasattr(model, "device") and hasattr(model, "dtype"):
-        return model_pins.loaded_pin(model)
+        return model_pins.loaded_pin(model, getattr(model, "tokenizer", None))
     return {"architecture": type(model).__name__}
 
 

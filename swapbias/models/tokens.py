@@ -1,7 +1,54 @@
 """Tokens of a tokenizer and rows of a model: whether the two belong together."""
 
+import hashlib
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any
+
+_PROBES = (
+    "The doctor said that she was tired.",
+    "ANN is well",
+    " Zoë's  2,000 naïve\nfriends: [sic] ",
+    "她是医生。",
+    "Он врач",
+)
+
+
+def tokenizer_reading(tokenizer: Any) -> dict[str, Any]:
+    """Return how a tokenizer reads texts: its tokens, its special ones, and what it makes of a few texts.
+
+    Args:
+        tokenizer: a tokenizer of transformers.
+
+    Returns:
+        Values that JSON has. Without the token that pads, which no score depends on.
+    """
+    marks = {
+        name: token for name, token in tokenizer.special_tokens_map.items() if name != "pad_token"
+    }
+    return {
+        "tokens": tokenizer.get_vocab(),
+        "marks": marks,
+        "texts": [list(tokenizer(text)["input_ids"]) for text in _PROBES],
+    }
+
+
+def tokenizer_pin(tokenizer: Any) -> dict[str, str]:
+    """Return what identifies a tokenizer in a manifest, of files and in memory alike.
+
+    Args:
+        tokenizer: what a model is read with.
+
+    Returns:
+        ``tokenizer_sha256``, of how it reads texts and of its chat template; nothing for another object.
+    """
+    from transformers import PreTrainedTokenizerBase
+
+    if not isinstance(tokenizer, PreTrainedTokenizerBase):
+        return {}
+    reading = {**tokenizer_reading(tokenizer), "template": tokenizer.chat_template}
+    lines = json.dumps(reading, sort_keys=True, default=str)
+    return {"tokenizer_sha256": hashlib.sha256(lines.encode()).hexdigest()}
 
 
 def token_rows(model: Any) -> int | None:

@@ -107,7 +107,7 @@ class TransformersScorer(Scorer):
         copied = twin(model)
         refuse_small_tokenizer(model_id, copied, tokenizer)
         refuse_hidden_nan(model_id, copied, tokenizer)
-        pin = model_pins.loaded_pin(model)
+        pin = model_pins.loaded_pin(model, tokenizer)
         return cls(copied, tokenizer, model_id=model_id, identity=pin, options=options, **settings)
 
     def inputs(self, prompts: Sequence[Prompt]) -> Sequence[Hashable]:

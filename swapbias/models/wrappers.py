@@ -130,19 +130,76 @@ def adapter_name(model: Any) -> str:
 
     Returns:
         ``lora adapter``, ``lora adapter formal``; blank without an adapter, or where all are disabled.
+
+    Raises:
+        UsageError: an adapter is merged and disabled, which PEFT undoes in the weights when the model answers.
     """
     configs = getattr(model, "peft_config", None)
-    if not configs or not getattr(model, "has_active_enabled_adapter", True):
+    if not configs:
         return ""
-    active = model.active_adapters
-    try:
-        names = active() if callable(active) else active
-    except ValueError:  # PEFT put adapters into the layers, of which transformers does not know
-        names = list(configs)
+    names = active_adapters(model)
+    if not names:
+        return ""
     types = [configs[name].peft_type for name in names]
     kinds = [str(getattr(kind, "value", kind)).lower() for kind in types]
-    chosen_names = [name for name in names if name != "default"]
+    chosen_names = () if names == ["default"] else names
     return " ".join([*dict.fromkeys(kinds), "adapter", *chosen_names])
+
+
+def active_adapters(model: Any) -> list[str]:
+    """Return the names of the adapters that a layer of a model adds to it as it is set now.
+
+    Args:
+        model: a model of PEFT, or of transformers with adapters added.
+
+    Raises:
+        UsageError: an adapter is merged and disabled.
+    """
+    layers = _adapter_layers(model)
+    if any(layer.merged_adapters and not layer.enabled for layer in layers):
+        raise UsageError(
+            "An adapter of this model is merged into its weights and disabled, which PEFT undoes in the weights when "
+            "the model answers. Call its unmerge_adapter() first."
+        )
+    if layers:
+        return list(dict.fromkeys(name for layer in layers for name in _added_by(layer)))
+    has_adapters = getattr(model, "peft_config", None)
+    if not has_adapters or not getattr(model, "has_active_enabled_adapter", True):
+        return []
+    active = getattr(model, "active_adapters", ())
+    return list(active() if callable(active) else active)
+
+
+def has_mixed_adapters(model: Any) -> bool:
+    """Return whether some layers of a model add other adapters than others that could: no name says what it is.
+
+    Args:
+        model: a model of PEFT, or of transformers with adapters added.
+    """
+    names = active_adapters(model)
+    return any(
+        _added_by(layer) != [name for name in names if name in layer.available_adapters]
+        for layer in _adapter_layers(model)
+    )
+
+
+def _added_by(layer: Any) -> list[str]:
+    """Return the names of the adapters that a layer adds, by its status."""
+    if not layer.enabled:
+        return []
+    names = [*layer.merged_adapters, *layer.active_adapters]
+    return [name for name in dict.fromkeys(names) if name in layer.available_adapters]
+
+
+def _adapter_layers(model: Any) -> list[Any]:
+    """Return the status of each layer that has adapters; none where they are not in the layers."""
+    peft = sys.modules.get("peft")
+    if peft is None or not getattr(model, "peft_config", None):
+        return []
+    try:
+        return list(peft.get_layer_status(model))
+    except (TypeError, ValueError):  # by PEFT: they are before the text, or nowhere
+        return []
 
 
 def _inner(model: Any) -> Any:

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:Model has `tie_word_embeddings=True`:UserWarning",
     "ignore:Model with `tie_word_embeddings=True`:UserWarning",
     "ignore:Input and output embeddings are no longer tied:UserWarning",
+    "ignore:Careful, disabling adapter layers with bias:UserWarning",
 )  # of peft itself
 
 PROMPTS = as_prompts(config_rows("gendered_stigma", "rq1"))[:10]
@@ -127,23 +128,97 @@ def test_adapter_of_an_adapter(folder, tmp_path):
             loaded(how[0], **how[1])
 
 
-@pytest.mark.parametrize("settings", [{}, {"modules_to_save": ["cls"]}], ids=["plain", "a module"])
+@pytest.mark.parametrize("settings", [{}, *CONFIGS.values()], ids=["plain", *CONFIGS])
 def test_name_of_an_adapted_model(settings, folder):
-    """A model whose adapter is disabled has the name of its files only while its base has their weights."""
+    """A model with an adapter has the name of its files only while its base has their weights."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = adapted(folder, peft.LoraConfig(r=2, target_modules=TARGETS, **settings))
-    base = model.get_base_model()
+    model = adapted(folder, peft.LoraConfig(r=2, **{"target_modules": TARGETS} | settings))
 
     def name():
         return load_scorer(model, tokenizer=tokenizer).model_id
 
     assert name() == f"{folder.name} + lora adapter"
-    with model.disable_adapter():
-        assert name() == folder.name
+    with model.disable_adapter():  # which leaves biases as they were trained
+        assert name() == folder.name + (" (in memory)" if "bias" in settings else "")
     with torch.no_grad():
-        base.bert.encoder.layer[0].attention.self.query.base_layer.weight += 1
+        query = model.get_base_model().bert.encoder.layer[0].attention.self.query
+        query.base_layer.weight += 1
+    assert name() == f"{folder.name} + lora adapter (in memory)"
     with model.disable_adapter():
         assert name() == f"{folder.name} (in memory)"
+
+
+def disable_by_layers(model):
+    model.base_model.disable_adapter_layers()
+
+
+def activate_none(model):
+    model.base_model.set_adapter([])
+
+
+def activate_formal(model):
+    model.set_adapter("formal")
+
+
+def activate_both(model):
+    model.base_model.set_adapter(["default", "formal"])
+
+
+def activate_in_a_layer(model):
+    model.get_base_model().bert.encoder.layer[0].attention.self.query.set_adapter("formal")
+
+
+def disable_in_a_layer(model):
+    model.get_base_model().bert.encoder.layer[0].attention.self.query.enable_adapters(False)
+
+
+STATES = [
+    (disable_by_layers, ""),
+    (activate_none, ""),
+    (activate_formal, " + lora adapter formal"),
+    (activate_both, " + lora adapter default formal"),
+    (activate_in_a_layer, " + lora adapter formal default (in memory)"),
+    (disable_in_a_layer, " + lora adapter (in memory)"),
+]
+
+
+@pytest.mark.parametrize(("change", "ending"), STATES)
+def test_name_tells_the_active_adapters(change, ending, folder):
+    """A name tells which adapters the layers add now, however they were chosen, and its record too."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    config = peft.LoraConfig(r=2, target_modules=TARGETS, init_lora_weights=False)
+    model = adapted(folder, config)
+    model.add_adapter("formal", config)
+    before = load_scorer(model, tokenizer=tokenizer)
+    change(model)
+    after = load_scorer(model, tokenizer=tokenizer)
+    assert after.model_id == f"{folder.name}{ending}"
+    assert before.identity["layers_sha256"] != after.identity["layers_sha256"]
+    plain = scores(load_scorer(AutoModelForMaskedLM.from_pretrained(folder), tokenizer=tokenizer))
+    assert (scores(after) == pytest.approx(plain, abs=1e-4)) == (not ending)
+
+
+def test_adapter_of_transformers(folder):
+    """An adapter that transformers itself put into the layers is named, and not where it is disabled."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForMaskedLM.from_pretrained(folder)
+    model.add_adapter(peft.LoraConfig(r=2, target_modules=TARGETS, init_lora_weights=False))
+    assert load_scorer(model, tokenizer=tokenizer).model_id == f"{folder.name} + lora adapter"
+    model.disable_adapters()
+    assert load_scorer(model, tokenizer=tokenizer).model_id == folder.name
+
+
+def test_adapter_merged_and_disabled(folder):
+    """A model is refused whose weights would change as it answers, and stays as it is."""
+    model = adapted(folder, peft.LoraConfig(r=2, target_modules=TARGETS))
+    model.merge_adapter()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    assert load_scorer(model, tokenizer=tokenizer).model_id.endswith("lora adapter (in memory)")
+    with (
+        model.disable_adapter(),
+        pytest.raises(UsageError, match=r"merged into its weights and disabled.*unmerge_adapter"),
+    ):
+        load_scorer(model, tokenizer=tokenizer)
 
 
 def test_several_adapters_in_a_folder(folder, tmp_path):

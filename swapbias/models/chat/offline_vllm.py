@@ -23,6 +23,7 @@ from swapbias.models.model_config import architectures, locate_config, source_se
 from swapbias.models.model_names import read_name
 from swapbias.models.model_pins import files_pin
 from swapbias.models.progress import Progress
+from swapbias.models.tokens import tokenizer_pin
 
 _CHUNK = 1_024  # prompts that are answered before their answers are saved
 _USUAL_TOPS = 20  # first tokens that vLLM shows at most, where nothing else is set
@@ -130,6 +131,7 @@ class VllmScorer(TemplatedScorer):
         pin = {
             "architecture": [*architectures(config), config.model_type][0],
             **files_pin(located),
+            **tokenizer_pin(tokenizer),
             "device": pick_device("auto").type,
             "dtype": dtype,
             "library": f"vllm {vllm.__version__}",

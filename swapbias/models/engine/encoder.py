@@ -114,7 +114,8 @@ def _last_layer(base: Any) -> Any:
         return None
     last: Any = layers[-1]
     cuts = hasattr(last, "sa_layer_norm") or hasattr(getattr(last, "attention", None), "output")
-    return last if cuts else None
+    before = {module for layer in layers[:-1] for module in layer.modules()}
+    return last if cuts and before.isdisjoint(last.modules()) else None
 
 
 def without_window(model: Any) -> tuple[Any, int] | None:
