@@ -113,7 +113,12 @@ def same_texts_of_languages(columns: Columns, reference: str) -> list[str]:
 
 def _languages_by_texts(model: ComparedModel, run: Results) -> dict[str, str]:
     """Return the languages of the user's data that a model read, by the sha256 of the texts."""
-    entries = (entry for finding in model.found for entry in corpora_read(run.manifest, finding))
+    of_experiments = {(finding.study, finding.experiment): finding for finding in model.found}
+    entries = (
+        entry
+        for finding in of_experiments.values()
+        for entry in corpora_read(run.manifest, finding)
+    )
     return {
         str(entry["sha256"]): safe_line(str(entry["language"]))
         for entry in entries
