@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -102,17 +102,29 @@ def _column(form: str) -> str:
     return f"{MODEL}_pred_{form}"
 
 
+@lru_cache(maxsize=2)
+def _released_lines(path: Path) -> list[Line]:
+    """Read the lines of a pinned file once for all forms: those of answers, or of the data."""
+    return read_lines(path)
+
+
+@lru_cache(maxsize=1)
+def _released_objects(path: Path) -> list[dict[str, Any]]:
+    """Read the objects of a pinned file of answers once for all forms."""
+    return read_objects(path)
+
+
 def _picks(
     files: Mapping[str, Path], path: str, form: str, labels: str = ""
 ) -> list[tuple[Line, int | None]]:
     """Read the option of each released answer; ``labels`` is a file whose labels are taken instead."""
-    lines = read_lines(files[path])
-    answers = [str(row[_column(form)]) for row in read_objects(files[path])]
+    lines = _released_lines(files[path])
+    answers = [str(row[_column(form)]) for row in _released_objects(files[path])]
     picks = [read_published(answer, line) for answer, line in zip(answers, lines, strict=True)]
     if labels:
         lines = [
             replace(line, labels=other.labels, stereotyped=other.stereotyped)
-            for line, other in zip(lines, read_lines(files[labels]), strict=True)
+            for line, other in zip(lines, _released_lines(files[labels]), strict=True)
         ]
     pairs = zip(lines, picks, strict=True)
     if form == WITHOUT_CONTEXT:  # of both conditions the question is the same

@@ -12,13 +12,14 @@ from swapbias.builders._bbq_lines import Line, check_stereotypes, read_lines
 from swapbias.builders._bbq_mirrors import first_named, mirror_keys
 from swapbias.builders._bbq_released import FORMS, published_scores, read_published
 from swapbias.builders.bbq import ORDERS, asked_lines, own_lines
-from swapbias.findings import disaggregate, primary_findings, recompute
-from swapbias.findings.reproduce import NotAtHand, Reproduced
+from swapbias.findings import disaggregate, primary_findings
+from swapbias.findings.reproduce import NotAtHand
 from swapbias.studies import config_rows
 from swapbias.studies.answer_scores import read_option
 from swapbias.studies.catalogue import as_prompts, local_corpus
 from swapbias.studies.published import published_rows
 from swapbias.studies.tables import upstream_file
+from tests.released import numbers_of, recomputed
 
 NAME = "bbq"
 
@@ -45,11 +46,10 @@ def line(**values):
 @pytest.mark.usefixtures("upstream")
 def test_released_scores():
     """Every published score of a category whose answers are here is recomputed."""
-    results = list(recompute(NAME))
-    compared = [one for one in results if isinstance(one, Reproduced) and one.published]
+    compared = [one for one in numbers_of(NAME) if one.published]
     assert len(compared) == len(published_rows(NAME))
     assert {one.match for one in compared} == {"yes"}
-    absent = [one for one in results if isinstance(one, NotAtHand)]
+    absent = [one for one in recomputed(NAME) if isinstance(one, NotAtHand)]
     assert len(absent) % (2 * len(FORMS)) == 0
 
 
@@ -58,8 +58,8 @@ def test_right_answers_have_no_score_of_zero():
     """A model that is always right has the score 6.3 in Physical_appearance, and 8.1 by mended labels."""
     scores = {
         (one.cell[1], one.model): one.recomputed
-        for one in recompute(NAME)
-        if isinstance(one, Reproduced) and "all right" in one.number
+        for one in numbers_of(NAME)
+        if "all right" in one.number
     }
     by_subset = {subset: value for (subset, _), value in scores.items()}
     assert by_subset["Physical_appearance"] == pytest.approx(6.345, abs=0.001)

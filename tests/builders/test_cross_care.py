@@ -13,7 +13,6 @@ from swapbias.builders._cross_care_tables import diseases, group_words, template
 from swapbias.builders.cross_care import PREFIX
 from swapbias.errors import UsageError
 from swapbias.findings import Finding, disaggregate, primary_findings, terms
-from swapbias.findings.reproduce import Reproduced, recompute
 from swapbias.measures import Estimate, crossed_factors
 from swapbias.models.named_words import text_parts
 from swapbias.report import fill_tables
@@ -23,6 +22,7 @@ from swapbias.runs import Settings, plan
 from swapbias.studies import MASK, as_prompts, config_rows, load_corpus, load_study
 from swapbias.studies.paper import PaperRun
 from swapbias.studies.tables import upstream_file
+from tests.released import numbers_of
 
 NAME = "cross_care"
 UNSLICED = load_study(NAME)
@@ -45,7 +45,7 @@ def rows():
 
 def test_published_numbers(upstream):
     """Each listed count and tau of the released scores is recomputed to its digits."""
-    numbers = [number for number in recompute(NAME) if isinstance(number, Reproduced)]
+    numbers = numbers_of(NAME)
     listed = [number for number in numbers if number.published]
     assert len(listed) == 2 * (10 + 8)
     assert {number.match for number in listed} == {"yes"}

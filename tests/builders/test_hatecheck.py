@@ -7,14 +7,14 @@ import pytest
 
 from swapbias.builders._hatecheck_released import CASES, NAME, read_cases
 from swapbias.builders.hatecheck import words
-from swapbias.findings import disaggregate, recompute
-from swapbias.findings.reproduce import Reproduced
+from swapbias.findings import disaggregate
 from swapbias.measures import crossed_factors
 from swapbias.report.claims import claim_sentence
 from swapbias.report.verdicts import state_verdicts
 from swapbias.studies import config_rows
 from swapbias.studies.published import published_rows
 from swapbias.studies.tables import upstream_file
+from tests.released import numbers_of
 
 GROUPS = [name for name, kind in words().items() if kind == "group"]
 
@@ -22,7 +22,7 @@ GROUPS = [name for name, kind in words().items() if kind == "group"]
 @pytest.mark.usefixtures("upstream")
 def test_released_accuracies():
     """Every published accuracy of a model whose labels are here is recomputed, and the shares called hateful."""
-    results = [one for one in recompute(NAME) if isinstance(one, Reproduced)]
+    results = numbers_of(NAME)
     compared = [one for one in results if one.published]
     assert len(compared) == len(published_rows(NAME))
     assert {one.match for one in compared} == {"yes"}

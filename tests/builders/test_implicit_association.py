@@ -10,9 +10,9 @@ import statsmodels.api
 
 from swapbias.builders import _implicit_association_released as outputs
 from swapbias.findings import disaggregate, primary_findings, terms
-from swapbias.findings.reproduce import Reproduced, recompute
 from swapbias.studies import as_prompts, config_rows, load_study
 from swapbias.studies.answer_scores import answer_reader
+from tests.released import numbers_of
 
 NAME = "implicit_association"
 UNSLICED = load_study(NAME)
@@ -36,7 +36,7 @@ def rows():
 
 def test_published_numbers(upstream):
     """Each listed D and share of the released answers is recomputed to its digits."""
-    numbers = [number for number in recompute(NAME) if isinstance(number, Reproduced)]
+    numbers = numbers_of(NAME)
     listed = [number for number in numbers if number.published]
     assert len(listed) == 2 * 12 + 4 * 21 + 4
     assert {number.match for number in listed} == {"yes"}

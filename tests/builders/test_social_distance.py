@@ -12,7 +12,6 @@ from swapbias.builders._social_distance_tables import counts_over_models
 from swapbias.findings import compare, disaggregate
 from swapbias.findings.model_counts import count_conditions
 from swapbias.findings.model_difference import condition_scores
-from swapbias.findings.reproduce import Reproduced, recompute
 from swapbias.measures import share_above
 from swapbias.models.auto import load_scorer
 from swapbias.models.classifier import CallableScorer
@@ -28,6 +27,7 @@ from swapbias.studies.paper import PaperRun
 from swapbias.studies.tables import upstream_file
 from tests import tiny
 from tests.baselines import RuleScorer, hash_of
+from tests.released import numbers_of
 from tests.scoring import read_as, score_rows
 from tests.tables import rows_of
 
@@ -301,9 +301,7 @@ def test_disapproval_and_negative_labels():
 def test_conditions_with_several_renderings(upstream):
     """The paper says seven conditions have several renderings, and its released table has eleven."""
     (count,) = [
-        number
-        for number in recompute("social_distance")
-        if isinstance(number, Reproduced) and number.model == "six masked models"
+        number for number in numbers_of("social_distance") if number.model == "six masked models"
     ]
     assert (count.published, count.recomputed, count.match) == ("7", 11.0, "explained")
     assert "seven" in count.note
