@@ -4,6 +4,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 KeyPath = tuple[str | int, ...]  # to a value: keys, and numbers in lists, from the top of the file
@@ -11,9 +12,8 @@ _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?$")
 _BARE = re.compile(
     r"[\w-]+(?:\s*\.\s*[\w-]+)*", re.ASCII
 )  # a key without quotes, or several with dots
-_OPEN = re.compile(
-    r"\s*[\[{]"
-)  # the beginning of a list or table, which may go on in the next line
+# The beginning of a value that may go on in the next line: of a list, a table or a long text.
+_OPEN = re.compile(r"""\s*(?:\[|\{|\"{3}|'{3})""")
 _LONG_TEXT = re.compile(r"""\"{3}|'{3}""")  # the beginning of a text that may
 _TEXT = re.compile(r"""\"(?:[^"\\]|\\.)*"|'[^']*'""")
 _KEY = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|[\w-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[\w-]+))*)\s*=""")
@@ -46,6 +46,7 @@ def lines_of(text: str) -> dict[KeyPath, int]:
     return by_path
 
 
+@lru_cache(maxsize=1024)
 def _key_parts(key: str) -> KeyPath:
     """Split a key with dots, each part of which may be in quotes."""
     if _BARE.fullmatch(key):
@@ -73,6 +74,8 @@ def _numbered(parts: KeyPath, counts: Mapping[KeyPath, int]) -> KeyPath:
 
 def _count_lines(lines: Sequence[str], first: int, start: int) -> int:
     """Count the lines of the value that begins at an index of the line number ``first``."""
+    if not _OPEN.match(lines[first], start):
+        return 1
     depth = 0
     for number in range(first, len(lines)):
         line = lines[number][start if number == first else 0 :]
