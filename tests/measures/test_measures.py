@@ -286,9 +286,9 @@ def test_units_of_pairs():
 def test_record_of_values():
     """A record of values in order is the one that they make by name."""
     named = Estimate(0.1, ci_low=-0.2, ci_high=0.4, n=4, p_value=0.5)
-    made = Estimate.of_values(getattr(named, field.name) for field in fields(Estimate))
+    made = Estimate.of_values([getattr(named, field.name) for field in fields(Estimate)])
     assert (made, made.ci_high, made.n) == (named, 0.4, 4)
-    with pytest.raises(ValueError, match="shorter"):
+    with pytest.raises(ValueError, match="Estimate: 2 values, expected 20"):
         Estimate.of_values([0.1, -0.2])
     with pytest.raises(FrozenInstanceError):
         made.value = 0.2
