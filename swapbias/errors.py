@@ -30,7 +30,7 @@ class UsageError(ValueError):
 
 
 class ArgumentError(UsageError, TypeError):
-    """A Python function has no argument of that name."""
+    """A Python function has no argument of that name, or none of that type."""
 
 
 class StudyError(ValueError):

@@ -1,6 +1,7 @@
 """Files of this machine: written whole or not at all, one process at a time, and the cache folder."""
 
 import csv
+import errno
 import hashlib
 import json
 import os
@@ -218,7 +219,12 @@ def whole_file(path: Path) -> Iterator[Path]:
 
     Yields:
         A path beside it: what is written there is flushed to disk and takes its name if the block ends well.
+
+    Raises:
+        IsADirectoryError: The path has no name of a file, as "." and "/".
     """
+    if not path.name:
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}{TEMPORARY}")
     try:
         yield temporary

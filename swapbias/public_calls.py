@@ -1,12 +1,14 @@
 """Public functions of Python: their errors name arguments, where those of commands name options."""
 
+import numbers
+import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
-from inspect import signature
+from inspect import Parameter, Signature, formatannotation, signature
 from threading import Event
-from typing import ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from swapbias.errors import ArgumentError, did_you_mean, listed
 
@@ -16,6 +18,54 @@ _ON_COMMAND_LINE = Event()
 _OPTION = re.compile(r"(?<![\w-])(?:--|-M )([a-z][a-z-]*)(?:=([^\s,;)]*[^\s,;).:]))?")
 _RESUME = re.compile(r"swapbias audit --resume (\S*[^\s.,;])")
 _ARGUMENTS = {"study": "studies"}  # whose names differ from those of their options
+# What Python raises for a value of a type that code does not expect.
+_TYPE_FAULTS = (TypeError, AttributeError, LookupError)
+
+
+class _Type(NamedTuple):
+    """A type of arguments as annotations name it."""
+
+    words: str
+    """Its name in a sentence."""
+    takes: Callable[[Any], bool]
+    """Tells whether a value is of it."""
+
+
+def _is_truth(value: Any) -> bool:
+    """Tell whether a value is true or false, of Python or NumPy."""
+    return type(value).__name__ in ("bool", "bool_")
+
+
+def _is_whole(value: Any) -> bool:
+    """Tell whether a value is a whole number, and not True or False."""
+    return isinstance(value, numbers.Integral) and not _is_truth(value)
+
+
+def _is_column(value: Any) -> bool:
+    """Tell whether a value has an order of further values, and is no text."""
+    without_order = (str, bytes, Mapping, set, frozenset)
+    return isinstance(value, Iterable) and not isinstance(value, without_order)
+
+
+_SCALARS = {
+    "int": _Type("a whole number", _is_whole),
+    "float": _Type("a number", lambda value: isinstance(value, numbers.Real)),
+    "bool": _Type("True or False", _is_truth),
+    "None": _Type("None", lambda value: value is None),
+}
+_TYPES = {
+    **_SCALARS,
+    "str": _Type("a text", lambda value: isinstance(value, str)),
+    "PathLike": _Type("a path", lambda value: isinstance(value, os.PathLike)),
+    "Path": _Type("a path", lambda value: isinstance(value, os.PathLike)),
+    "Sequence": _Type("a list", _is_column),
+    "Collection": _Type("a list", lambda value: _is_column(value) or isinstance(value, set)),
+    "ArrayLike": _Type("a list of numbers", _is_column),
+    "ndarray": _Type("an array", _is_column),
+    "Mapping": _Type("a dict", lambda value: isinstance(value, Mapping)),
+    "Callable": _Type("a function", callable),
+    "Any": _Type("anything", lambda _: True),
+}
 
 
 @contextmanager
@@ -40,12 +90,13 @@ def arguments_named() -> Iterator[None]:
 
 
 def public_call(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Let a public function name arguments in its errors, also the nearest one of an argument that it does not have.
+    """Let a public function name arguments in its errors: one of another type, or that it does not have.
 
     Args:
-        function: the function; names that it takes as further keywords it checks itself.
+        function: the function; one that takes further keywords checks them itself, and scalars.
     """
-    parameters = signature(function).parameters
+    called = signature(function)
+    parameters = called.parameters
     takes_others = any(part.kind is part.VAR_KEYWORD for part in parameters.values())
     names = [name for name in parameters if name not in ("self", "cls")]
 
@@ -54,10 +105,89 @@ def public_call(function: Callable[_P, _R]) -> Callable[_P, _R]:
         for name in arguments:
             if name not in names and not takes_others:
                 raise ArgumentError(unknown_argument(function.__qualname__, name, names))
+        if not takes_others:
+            _check_types(called, positional, arguments, beforehand=True)
         with arguments_named():
-            return function(*positional, **arguments)
+            try:
+                return function(*positional, **arguments)
+            except _TYPE_FAULTS as error:
+                if not isinstance(error, ArgumentError):
+                    _check_types(called, positional, arguments, because=error)
+                raise
 
     return call
+
+
+def _check_types(
+    called: Signature,
+    positional: Sequence[Any],
+    arguments: Mapping[str, Any],
+    *,
+    beforehand: bool = False,
+    because: Exception | None = None,
+) -> None:
+    """Refuse an argument of another type than its annotation says.
+
+    Args:
+        called: the signature of the function.
+        positional: arguments by place.
+        arguments: arguments by name.
+        beforehand: the function was not called yet, and may take more than it says: only what is no scalar where one
+            is expected, and another scalar than a number, True or False, is refused.
+        because: what the function raised.
+
+    Raises:
+        ArgumentError: an argument is of another type.
+    """
+    try:
+        bound = called.bind(*positional, **arguments).arguments
+    except TypeError:  # one is missing, of which Python says enough
+        return
+    for name, value in bound.items():
+        parameter = called.parameters[name]
+        is_of_any_number = parameter.kind in (Parameter.VAR_KEYWORD, Parameter.VAR_POSITIONAL)
+        if is_of_any_number or value is parameter.default:
+            continue
+        types = _types_of(parameter.annotation)
+        if not types or _is_of(value, types) or (beforehand and _may_be_taken(value, types)):
+            continue
+        raise ArgumentError(
+            f"{name} is a {type(value).__name__}, expected {_in_words(types)}. Change {name}."
+        ) from because
+
+
+def _may_be_taken(value: Any, types: Sequence[str]) -> bool:
+    """Tell whether a function may take a value of another type than it says, or says more of a single one."""
+    if "str" in types and set(types) <= {"str", *_SCALARS}:
+        return value is None or isinstance(value, (numbers.Number, bytes))
+    return not set(types) <= _SCALARS.keys()
+
+
+def _types_of(annotation: Any) -> list[str]:
+    """Return the names of the types that an annotation allows; none where it says nothing."""
+    if annotation is Parameter.empty:
+        return []
+    text = annotation if isinstance(annotation, str) else formatannotation(annotation)
+    if "_SupportsArray[" in text:  # how NumPy spells out ArrayLike
+        return ["ArrayLike"]
+    while "[" in text:  # the types of what is inside are left out, innermost first
+        shorter = re.sub(r"\[[^\[\]]*\]", "", text)
+        if shorter == text:
+            return []
+        text = shorter
+    return [part.strip().rpartition(".")[2] for part in text.split("|")]
+
+
+def _in_words(types: Sequence[str]) -> str:
+    """Return the names of types as a sentence has them."""
+    words = [_TYPES[key].words if key in _TYPES else f"a {key}" for key in types]
+    return " or ".join(dict.fromkeys(words))
+
+
+def _is_of(value: Any, types: Sequence[str]) -> bool:
+    """Tell whether a value is of one of these types, of others by the names of its classes."""
+    classes = {kind.__name__ for kind in type(value).__mro__}
+    return any(_TYPES[key].takes(value) if key in _TYPES else key in classes for key in types)
 
 
 def unknown_argument(function: str, name: str, names: Sequence[str], all_names: str = "") -> str:

@@ -94,6 +94,9 @@ def is_missing(value: Any) -> bool:
         return not hasattr(value, "shape")
 
 
+_CONTAINERS = (list, dict, set)  # which are no values of a column
+
+
 def values_of(column: Any) -> list[Any]:
     """Return the values of a column as Python has them: of lists, arrays, pandas, Arrow and polars alike.
 
@@ -145,6 +148,8 @@ def known_ids(ids: Ids, name: str) -> NDArray[Any]:
     if isinstance(ids, np.ndarray) and ids.dtype.kind in "iub":
         return ids
     values = values_of(ids)
+    if any(isinstance(value, _CONTAINERS) for value in values):
+        raise ValueError(f"{name}: a row has a list, expected an id in every row. Flatten {name}.")
     if not all(map(_is_id, set(values))):
         row = next(index for index, value in enumerate(values) if not _is_id(value))
         fault = "is blank" if isinstance(values[row], str) else f"contains {values[row]}"

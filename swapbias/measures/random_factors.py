@@ -1,6 +1,6 @@
 """Random factors: the cluster of each row in each factor that a design takes as a sample of many."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,10 @@ def factor_codes(cluster_ids: ClusterIds, rows: int, pair_ids: Ids | None = None
     pairs = [] if pair_ids is None else values_of(pair_ids)
     for name, ids in by_factor.items():
         of_name = f" of {name}" if name else ""
+        if not isinstance(ids, Sized):
+            raise ValueError(
+                f"cluster_ids{of_name} are a {type(ids).__name__}, expected one per row. Fix cluster_ids."
+            )
         if len(ids) != rows:
             raise ValueError(
                 f"{rows} scores and {len(ids)} cluster_ids{of_name}, expected one per row."
