@@ -45,7 +45,9 @@ _NEIGHBOUR_BYTES = 20
 _ARTICLE_CHARACTERS = 20
 # A word or sign before a pronoun, and after it: no sign that opens a quotation, no "/".
 _WORD_BEFORE = re.compile(rb"(?<![\w'\x80-\xff-])[A-Za-z]{1,17}\Z|[.,;:!?)]\Z")
-_WORD_AFTER = re.compile(rb" [A-Za-z]{1,17}(?![\w'\x80-\xff-])|[.,;:!?)](?!\w)")
+_WORD_AFTER = re.compile(
+    rb" (?!(?:[A-Z][/&]|(?:AM|US|IS) ))[A-Za-z]{1,17}(?![\w'\x80-\xff-])|[.,;:!?)](?!\w)"
+)
 # Words after "His" or "Her" that make it a name: the bundle of His, the receptor HER2/neu.
 _NAME_FOLLOWERS = word_list("receptor_words") | word_list("name_followers") | {":", ","}
 _MOST_CACHED = 1 << 18  # decisions kept in memory
@@ -416,7 +418,7 @@ class Decider:
             if decision == STAYS:
                 return _STAYS
             if decision != REPLACED:
-                return _lower_others(term).index(decision)
+                return term.lower_others.index(decision)
         if self._context and term.choices in OBJECTS:
             return _pick(term, OBJECTS, log_odds_of_his(before, after) > 0)
         if self._context and term.choices in ALONE:
@@ -424,16 +426,12 @@ class Decider:
         return 0
 
 
-def _lower_others(term: Term) -> list[str]:
-    return [word.lower() for word in term.others]
-
-
 def _pick(term: Term, form: Mapping[frozenset[str], str], chosen: bool) -> int:
     """Return the index of the word that a term with two words becomes.
 
     That is the word in ``form`` (``OBJECTS``, ``ALONE``) where ``chosen``, and the other one where not.
     """
-    index = _lower_others(term).index(form[term.choices])
+    index = term.lower_others.index(form[term.choices])
     return index if chosen else 1 - index
 
 

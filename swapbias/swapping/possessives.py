@@ -5,6 +5,7 @@ from functools import lru_cache
 from swapbias.swapping.neighbours import (
     NEAR,
     first_word,
+    is_common,
     last_word,
     line_ends,
     names_owned_noun,
@@ -15,10 +16,12 @@ from swapbias.swapping.neighbours import (
     word_kind,
 )
 from swapbias.swapping.rule_tables import pattern, weights_of, word_list
+from swapbias.swapping.word_rows import COUNTS, HIM, HIS, UNDECIDED, by_pair, by_row, may_be_row
 
 SURE = 4.0
 """Log-odds of the two words beside a pronoun from which on the next but one is not looked at."""
 _LEFT_OPEN = 3.5  # of SURE: the word behind the next one decides
+_ROW_OPEN = 3.75  # of SURE: the word behind the next one decides, but only by a rule
 _CERTAIN = 20.0
 _FED = 2.0  # of log-odds
 
@@ -44,11 +47,11 @@ _DOES = word_list("bare_verbs")
 _SHORTHAND = word_list("after_her")
 _COMPLEMENTS = word_list("complements")
 _COMPLEMENT_VERBS = word_list("complement_verbs") | word_list("making_verb_forms")
+_ADJECTIVE_ENDINGS = tuple(word_list("adjective_endings"))
 _ATTRIBUTES = word_list("attributes")
 _JOINS = word_list("joining_words")
 _ADVERBS = word_list("adverbs_behind_persons")
 _OWN = frozenset({"hers", "ours", "theirs", "yours"})
-_COUNTS = frozenset("one two three four five six seven eight nine ten several some".split())  # noqa: SIM905
 
 
 def features(previous: str | None, following: str | None) -> list[str]:
@@ -183,7 +186,10 @@ def _may_complement(previous: str, following: str) -> bool:
         return True
     if previous not in _COMPLEMENT_VERBS or following in _ATTRIBUTES:
         return False
-    return following in _PREDICATE or {*word_kind(following)} <= {"a", "r"}
+    is_adjective = {*word_kind(following)} <= {"a", "r"} or (
+        len(following) > 6 and not is_common(following) and following.endswith(_ADJECTIVE_ENDINGS)
+    )
+    return following in _PREDICATE or is_adjective
 
 
 @lru_cache(maxsize=1 << 16)
@@ -196,6 +202,9 @@ def by_words(previous: str, following: str | None) -> float:
     """
     if following in _OWN:
         return -SURE  # "gave her hers"
+    answer = by_pair(previous, following) if following else 0
+    if answer:
+        return SURE * answer
     if following in _SOMEBODY and previous not in ("is", "was", "be", "been", "being"):
         return SURE
     weights = weights_of("his_him_weights.csv")
@@ -203,12 +212,14 @@ def by_words(previous: str, following: str | None) -> float:
     if not following:
         return odds
     if previous in _FEEDS:
-        if following[0].isdigit() or following in _COUNTS:
+        if following[0].isdigit() or following in COUNTS:
             return -SURE  # "gave her two units"
         if word_class(following) == "open" and following not in _GIVEN:
-            odds -= _FED  # "gave her oral antibiotics"
+            odds -= 2 * _FED if previous == "offered" else _FED  # "gave her oral antibiotics"
     if _is_doubtful(previous, following):
         return max(-_LEFT_OPEN, min(odds, _LEFT_OPEN))  # however sure these two make it
+    if abs(odds) >= SURE and may_be_row(previous, following):
+        return _ROW_OPEN if odds > 0 else -_ROW_OPEN
     return odds
 
 
@@ -229,6 +240,8 @@ def in_context(previous: str, after: str) -> float:
     if abs(odds) >= SURE:
         return odds
     second = second_word(after)
+    if following and second is not None and abs(odds) == _ROW_OPEN:
+        return _CERTAIN * by_row(previous, following, second) or odds
     if following and _closes(second):
         if _may_complement(previous, following):
             return -_CERTAIN
@@ -244,6 +257,8 @@ def _by_shorthand(following: str | None, after: str) -> float:
         return 0.0
     if pattern("shorthand").match(after):
         return -_CERTAIN
+    if pattern("abbreviation_like_word").match(after):
+        return _CERTAIN
     return _CERTAIN if pattern("abbreviated_person").match(after) else 0.0
 
 
@@ -255,16 +270,26 @@ def _closes(second: str | None) -> bool:
 @lru_cache(maxsize=1 << 16)
 def _by_second(previous: str, following: str | None, second: str | None, opens: bool) -> float:
     """Return the log-odds that the word behind the next one adds."""
-    if following is not None and second is not None:
-        if (following, second) in _OWNED:
-            return _CERTAIN
-        if (following, second) in _UNOWNED:
-            return -_CERTAIN
-        is_closed = word_class(second) not in ("open", "digit") and second not in ("-", "/")
-        if is_closed and following == "home" and previous in _KEEPS_HOME:
-            return _CERTAIN
-        if _leads_on(previous, following) and (is_closed or _ends_like_adverb(second)):
-            return -_CERTAIN
+    if following and second is not None:
+        answer = _by_phrase(previous, following, second)
+        if answer:
+            return _CERTAIN * answer
     weights = weights_of("his_him_weights.csv")
     names = further_features(previous, following, second, opens)
     return sum(weights.get(name, 0.0) for name in names)
+
+
+def _by_phrase(previous: str, following: str, second: str) -> int:
+    """Return what three words make a pronoun by rules: above zero "his", below zero "him", else undecided."""
+    if (following, second) in _OWNED:
+        return HIS
+    if (following, second) in _UNOWNED:
+        return HIM
+    answer = by_row(previous, following, second)
+    if answer != UNDECIDED:
+        return answer
+    is_closed = word_class(second) not in ("open", "digit") and second not in ("-", "/")
+    if is_closed and following == "home" and previous in _KEEPS_HOME:
+        return HIS
+    goes_on = is_closed or _ends_like_adverb(second)
+    return HIM if goes_on and _leads_on(previous, following) else UNDECIDED

@@ -64,12 +64,15 @@ class Term:
     """The word for both, aligned with ``others``; empty: it is removed."""
     sides: tuple[int, ...] = ()
     """The side that it tells by what it becomes: "bf" is a woman's letters or a boyfriend."""
-    choices: frozenset[str] = field(init=False)
+    lower_others: tuple[str, ...] = field(init=False)
     """The others in lower case."""
+    choices: frozenset[str] = field(init=False)
+    """The same as a set."""
 
     def __post_init__(self) -> None:
         """Set what follows from the others."""
-        object.__setattr__(self, "choices", frozenset(map(str.lower, self.others)))
+        object.__setattr__(self, "lower_others", tuple(map(str.lower, self.others)))
+        object.__setattr__(self, "choices", frozenset(self.lower_others))
 
     def __reduce__(self) -> tuple[type["Term"], tuple[object, ...]]:
         """Pickle without the set: its order differs between processes."""
