@@ -10,7 +10,6 @@ from swapbias import findings
 from swapbias.findings import Finding, experiment_of, judge_findings, primary_findings
 from swapbias.measures import MEASURES
 from swapbias.privacy import manifest_redaction, own_data, public_manifest
-from swapbias.report import template_text
 from swapbias.report.category_tables import category_tables
 from swapbias.report.cautions import describe_certainty, list_cautions
 from swapbias.report.finding_charts import (
@@ -26,10 +25,12 @@ from swapbias.report.headline_tables import direction_tables, markedness_tables,
 from swapbias.report.level_table import level_tables
 from swapbias.report.meanings import sign_meaning
 from swapbias.report.page_pairs import (
+    TemplateTexts,
     extreme_pairs,
     in_unit_of_scores,
     pack_pairs,
     shows_pairs,
+    template_texts,
 )
 from swapbias.report.page_summary import summary_charts
 from swapbias.report.page_template import anchor, render_html, render_part
@@ -66,14 +67,15 @@ def render(
         meanings: the meanings of the placeholders in the command, by placeholder.
     """
     manifest = public_manifest(manifest, keep_unknown=True)
-    packed = pack_pairs(rows, items)
+    texts_by_question = template_texts(items)
+    packed = pack_pairs(rows, items, texts_by_question)
     experiments = list(dict.fromkeys((finding.study, finding.experiment) for finding in rows))
     names = dict.fromkeys(finding.study for finding in rows)
     studies = [catalogue.study_of_run(name, manifest["corpora"]) for name in names]
     skipped = manifest["skipped"]
     planted = [finding for finding in rows if not finding.view and _is_planted(finding)]
     sections = [
-        _section(manifest, rows, items.get(question[0]), question, packed or {})
+        _section(manifest, rows, items.get(question[0]), question, texts_by_question, packed or {})
         for question in experiments
     ]
     sections = [section for section in sections if _has_content(section)]
@@ -227,6 +229,7 @@ def _section(
     rows: Sequence[Finding],
     items: pd.DataFrame | None,
     question: tuple[str, str],
+    texts_by_question: TemplateTexts,
     packed: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return everything about one question: charts, published results, sensitivity, pairs."""
@@ -238,13 +241,12 @@ def _section(
     gaps = [finding for finding in answers if MEASURES[finding.measure].gap_span]
     examples: list[dict[str, Any]] = []
     pictures: list[PairPictures] = []
-    texts: dict[str, str] = {}
+    texts = texts_by_question.get(question, {})
     if items is not None:
         items = items[items["experiment"] == name]
         in_unit = in_unit_of_scores(study, experiment, rows)
         examples = extreme_pairs(in_unit, items)
         if shows_pairs(experiment):
-            texts = template_text.texts_of_templates(items)
             pictures = pictures_of_pairs(in_unit, items, texts, question_anchor)
     return {
         "study": catalogue.study_of_run(study, manifest["corpora"]),

@@ -122,12 +122,34 @@ def mark_differences(texts: Sequence[str]) -> list[Markup]:
     return marked
 
 
-def pack_pairs(rows: Sequence[Finding], items: Mapping[str, pd.DataFrame]) -> dict[str, str] | None:
+TemplateTexts = Mapping[tuple[str, str], Mapping[str, str]]
+"""By study and experiment what is shown for each template."""
+
+
+def template_texts(items: Mapping[str, pd.DataFrame]) -> TemplateTexts:
+    """Return the words that all texts of a template share, of each experiment whose pairs are shown.
+
+    Args:
+        items: scored rows by study.
+    """
+    texts = {}
+    for study, frame in items.items():
+        for experiment in load_study(study).experiments:
+            if shows_pairs(experiment):
+                prompts = frame[frame["experiment"] == experiment.name]
+                texts[study, experiment.name] = template_text.texts_of_templates(prompts)
+    return texts
+
+
+def pack_pairs(
+    rows: Sequence[Finding], items: Mapping[str, pd.DataFrame], texts: TemplateTexts
+) -> dict[str, str] | None:
     """Return the scored prompts of each experiment, compressed, by its anchor.
 
     Args:
         rows: findings of the run.
         items: scored rows by study.
+        texts: what is shown for templates.
 
     Returns:
         Addresses of data, none of notes; None where they are too many for a page.
@@ -138,7 +160,8 @@ def pack_pairs(rows: Sequence[Finding], items: Mapping[str, pd.DataFrame]) -> di
             prompts = frame[frame["experiment"] == experiment.name]
             if len(prompts) and shows_pairs(experiment):
                 in_unit_of_run = in_unit_of_scores(study, experiment, rows)
-                packed[anchor(study, experiment.name)] = _pack(list_pairs(in_unit_of_run, prompts))
+                pairs = list_pairs(in_unit_of_run, prompts, texts[study, experiment.name])
+                packed[anchor(study, experiment.name)] = _pack(pairs)
     return packed if sum(map(len, packed.values())) <= MOST_BYTES else None
 
 
@@ -160,14 +183,16 @@ def _pack(content: Mapping[str, Any]) -> str:
     return f"data:application/zlib;base64,{base64.b64encode(compressed).decode()}"
 
 
-def list_pairs(experiment: Experiment, rows: pd.DataFrame) -> dict[str, Any]:
+def list_pairs(
+    experiment: Experiment, rows: pd.DataFrame, texts: Mapping[str, str]
+) -> dict[str, Any]:
     """Return scored rows by pair, every text, field and list of tokens once, as ``page.js`` reads them.
 
     Args:
         experiment: the experiment in the unit of the scores.
         rows: its scored rows.
+        texts: what is shown for each template.
     """
-    texts = template_text.texts_of_templates(rows)
     if "side" in rows:
         rows = rows.assign(group=rows["group"].where(rows["group"] != PLACEBO, rows["side"]))
     if "wording" in rows:

@@ -24,7 +24,7 @@ def texts_of_templates(rows: pd.DataFrame) -> dict[str, str]:
         return {}
     texts = {}
     for template, part in rows[rows["group"] != PLACEBO].groupby("template", sort=False):
-        shared = shared_words([_without_roles(text) for text in dict.fromkeys(part["text"])])
+        shared = shared_words(part["text"].unique())
         if shared:
             texts[str(template)] = shared
     return texts
@@ -44,10 +44,10 @@ def shared_words(texts: Sequence[str]) -> str:
     Args:
         texts: texts of one template.
     """
-    if not texts:
+    if not len(texts):
         return ""
     step = max(1, len(texts) // _SAMPLED_TEXTS)
-    sampled = [_PIECE.findall(text) for text in texts[::step]]
+    sampled = [_PIECE.findall(_without_roles(text)) for text in texts[::step]]
     shared: list[str | None] = list(sampled[0])  # None: words that are not in all texts
     for pieces in sampled[1:]:
         shared = _common_pieces(shared, pieces)

@@ -88,9 +88,10 @@ def test_templates_are_named_without_rewordings():
     reworded = rows.assign(text="Quite another one.", side=rows["group"], group="placebo")
     both = pd.concat([rows, reworded.assign(pair_id=rows["pair_id"] + "/reworded")])
     names = ["… is a ….", "… met a …."]
-    assert [*template_text.texts_of_templates(both).values()] == names
+    texts = template_text.texts_of_templates(both)
+    assert [*texts.values()] == names
     tokens = both.assign(top_tokens="[]")
-    assert page_pairs.list_pairs(experiment, tokens)["labels"] == {"template": names}
+    assert page_pairs.list_pairs(experiment, tokens, texts)["labels"] == {"template": names}
 
 
 def test_picture_has_a_bar_for_each_gap(experiment):
