@@ -41,6 +41,7 @@ NO_PLURAL = {
     **dict.fromkeys(("fil", "mil", "bil", "sil"), "letters; mil and bil are units as well"),
     **dict.fromkeys(("bf/gf", "gf/bf", "bfs", "bb", "bg"), "letters for persons"),
     **dict.fromkeys(("f2m", "m2f", "f-to-m", "m-to-f"), "said of one person"),
+    **dict.fromkeys(("mgm", "mgf", "pgm", "pgf", "fob", "mob"), "letters for one of a family"),
     **dict.fromkeys(("guy", "gal"), "guys is said to anybody"),
     "sis": "sisters is its plural",
 }
