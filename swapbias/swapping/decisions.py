@@ -391,10 +391,11 @@ class Decider:
         term = self._terms[key.term]
         previous = last[0].decode().lower()
         following = first[0].decode().strip().lower()
-        is_word_before = previous[0].isalpha() and (last[0].islower() or previous in DETERMINERS)
-        is_surname = follows_title(f"{key.before.decode(errors='replace')} ")
-        if not key.is_lower and (is_word_before or is_surname or following in _NAME_FOLLOWERS):
-            return _BY_CONTEXT  # "bundle of His", "the distal His", "Dr. Her"
+        if not key.is_lower:
+            is_word_before = previous.isalpha() and (last[0].islower() or previous in DETERMINERS)
+            is_surname = follows_title(f"{key.before.decode(errors='replace')} ")
+            if is_word_before or is_surname or following in _NAME_FOLLOWERS:
+                return _BY_CONTEXT  # "bundle of His", "the distal His", "Dr. Her"
         if previous == "or" or following in ("or", "and", "neu"):
             return _BY_CONTEXT
         if not following[0].isalpha() and not may_be_english(previous):
