@@ -292,13 +292,13 @@ def is_there(path: Path | str) -> bool:
 
 
 def not_utf8(name: str, error: UnicodeDecodeError) -> ValueError:
-    """Return the error for a file whose bytes are no UTF-8.
+    """Return the error for a file whose bytes are no UTF-8, or no UTF-16 or UTF-32 where it begins so.
 
     Args:
         name: the name of the file, for the sentence.
         error: raised when it was read.
     """
-    return ValueError(f"{name} is not UTF-8 ({error.reason}). Save it as UTF-8.")
+    return ValueError(f"{name} is not {error.encoding.upper()} ({error.reason}). Save it as UTF-8.")
 
 
 def is_url(location: object) -> bool:

@@ -1,5 +1,6 @@
-"""How a CSV file is written: the sign between its cells, and blanks behind it, by its first lines."""
+"""How a CSV file is written: its encoding, the sign between its cells, and blanks behind it, by its first lines."""
 
+import codecs
 import csv
 import re
 from collections.abc import Iterator
@@ -9,6 +10,22 @@ from typing import TextIO
 
 SIGNS = (",", ";", "\t", "|")
 """Signs that programs write between cells, the most usual first."""
+LONGEST = 8 << 20
+"""Most bytes of a text that is read."""
+_MARKS = {  # that of UTF-32 begins with that of UTF-16
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_PATTERNS: dict[
+    tuple[bool, ...], str
+] = {  # by which of the first four bytes, the first letters of a header, are 0
+    (False, True, True, True): "utf-32-le",
+    (True, True, True, False): "utf-32-be",
+    (False, True, False, True): "utf-16-le",
+    (True, False, True, False): "utf-16-be",
+}
 _NAMED = re.compile(r'"?sep=(?P<sign>\\t|[^"\r\n])"?\s*', re.IGNORECASE)
 
 
@@ -22,6 +39,19 @@ class CsvLines:
     """The sign between cells."""
     skips_blanks: bool
     """Whether a blank follows each such sign."""
+
+
+def encoding_of(start: bytes) -> str:
+    """Return the encoding of a file: UTF-8 unless its first bytes are those of UTF-16 or UTF-32.
+
+    Args:
+        start: four bytes or more, as far as the file has them.
+    """
+    for mark, encoding in _MARKS.items():
+        if start.startswith(mark):
+            return encoding
+    zeros = tuple(byte == 0 for byte in start[:4])
+    return _PATTERNS.get(zeros, "utf-8-sig")
 
 
 def read_dialect(text: TextIO, delimiter: str, longest: int) -> CsvLines:

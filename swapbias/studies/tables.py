@@ -189,6 +189,7 @@ def strict_rows(
     Raises:
         ValueError: the quotes of a row are wrong, or a cell is too long.
     """
+    csv.field_size_limit(max(csv.field_size_limit(), csv_dialect.LONGEST))
     reader = csv.reader(handle, delimiter=delimiter, skipinitialspace=skips_blanks, strict=True)
     row = 1
     line = 1

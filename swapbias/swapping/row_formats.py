@@ -1,7 +1,5 @@
 """Batches of rows of CSV, JSON lines and Parquet files in bounded memory; an error names the row, never a cell."""
 
-import codecs
-import csv
 import gzip
 import io
 import json
@@ -24,9 +22,8 @@ Batches = Iterator[tuple[pa.RecordBatch, int]]
 """Rows, and how many bytes of the file are read by now."""
 FORMATS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz", ".parquet")
 """Endings of the files that are read."""
-LONGEST = 8 << 20
+LONGEST = csv_dialect.LONGEST
 """Most bytes of one text, in any format."""
-_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _CHUNK = 4 << 20  # bytes of lines of JSON that are read at once
 _LINE = 8 * LONGEST  # of JSON lines, which may write each byte of a text with six
 _ONE_TYPE = (
@@ -185,15 +182,13 @@ def _opened(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
 
 def _csv_batches(path: Path, rows: int) -> Batches:
     """Yield texts exactly as they were, first without rows; a wrong quote is an error, and swallows no rows."""
-    csv.field_size_limit(LONGEST)
     header = list[str]()
     cells = list[list[str]]()
     size = 0
     number = 0
     delimiter = "\t" if ".tsv" in path.name.lower() else ","
     with _opened(path) as (raw, content):
-        start: bytes = content.peek(2)[:2]  # type: ignore[attr-defined]
-        encoding = "utf-16" if start in _UTF_16 else "utf-8-sig"
+        encoding = csv_dialect.encoding_of(content.peek(4)[:4])  # type: ignore[attr-defined]
         text = io.TextIOWrapper(content, encoding=encoding, newline="")
         try:
             written = csv_dialect.read_dialect(text, delimiter, LONGEST)
@@ -219,9 +214,9 @@ def _csv_batches(path: Path, rows: int) -> Batches:
                     yield _text_batch(header, cells), raw.tell()
                     cells = []
                     size = 0
-        except UnicodeDecodeError:
+        except UnicodeDecodeError as error:
             raise ValueError(
-                f"{path.name} is not UTF-8 after row {number}. Save the file as UTF-8."
+                f"{path.name} is not {error.encoding.upper()} after row {number}. Save the file as UTF-8."
             ) from None
         if not header:
             raise ValueError(

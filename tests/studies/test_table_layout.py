@@ -41,7 +41,9 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-be"]
+)
 @pytest.mark.parametrize("kind", FILES)
 def test_files_of_programs(kind, encoding, tmp_path):
     """A file is read as programs write it, with an index, a mark or another encoding."""
@@ -51,6 +53,47 @@ def test_files_of_programs(kind, encoding, tmp_path):
     assert [(row["text"], row["group"], row["pair_id"]) for row in rows] == ROWS
     assert set(rows[0]) >= {"text", "group"}
     assert not any(name.startswith("Unnamed") or not name for name in rows[0])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            exported(index=False).encode("utf-16")[:-1],
+            "mine.csv is not UTF-16-LE (truncated data).",
+        ),
+        (
+            exported(index=False).replace("male", "m\xe2le").encode("cp1252"),
+            "mine.csv is not UTF-8 (invalid continuation byte).",
+        ),
+        (
+            exported(index=False).replace("Ida", "I\0da").encode(),
+            "mine.csv:4: a cell has a character of code 0.",
+        ),
+    ],
+    ids=["cut off", "Windows", "zero"],
+)
+def test_damaged_text(content, message, tmp_path):
+    """A file that is not in its encoding, or has a character of no text, is refused in one sentence."""
+    (tmp_path / "mine.csv").write_bytes(content)
+    with pytest.raises(StudyError) as refused:
+        open_study(tmp_path / "mine.csv", reference="male")
+    first, _, rest = str(refused.value).partition(". ")
+    assert f"{first}." == message
+    assert rest in ("Save it as UTF-8.", "Remove it.")
+
+
+def test_long_texts(tmp_path):
+    """A text of up to 8 MB is read; a longer one is refused with that limit."""
+    long = PROMPTS.assign(text=PROMPTS["text"] + " x" * 100_000)
+    long.to_csv(tmp_path / "mine.csv", index=False)
+    study = open_study(tmp_path / "mine.csv", reference="male")
+    texts = [row["text"] for row in config_rows(study.name, "texts")]
+    assert texts == [*long["text"]]
+    long.loc[1, "text"] *= 42
+    long.to_csv(tmp_path / "mine.csv", index=False)
+    with pytest.raises(StudyError, match=r"^mine\.csv: row 3 .* a cell longer than 8 MB"):
+        open_study(tmp_path / "mine.csv", reference="male")
 
 
 def test_lines_of_faults(tmp_path):

@@ -54,11 +54,12 @@ def test_signs_between_cells(tmp_path, text):
     assert rows == TWO
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["plain", "marked"])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv.gz"])
-def test_utf_16(tmp_path, encoding, name):
-    """What spreadsheets save as Unicode text is read, packed or not."""
-    text = "\ufeff" * (encoding == "utf-16-be") + "id\ttext\r\n1\tHe left – café.\r\n"
+def test_other_encodings(tmp_path, encoding, name, mark):
+    """What spreadsheets save as Unicode text is read, with a byte order mark or without, packed or not."""
+    text = mark + "id\ttext\r\n1\tHe left – café.\r\n"
     content = text.encode(encoding)
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
     rows, _ = swapped(tmp_path, tmp_path / name)

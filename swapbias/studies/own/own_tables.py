@@ -35,7 +35,11 @@ def read_own_table(name: str, content: bytes, faults: list[str]) -> pd.DataFrame
     Returns:
         The rows as texts, indexed by their lines in the file.
     """
-    layout = layout_of(content, REQUIRED[name])
+    try:
+        layout = layout_of(name, content, REQUIRED[name])
+    except ValueError as error:
+        faults.append(str(error))
+        return pd.DataFrame()
     rows = table_rows(
         name,
         layout.content,

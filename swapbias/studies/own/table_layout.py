@@ -5,13 +5,14 @@ import re
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from swapbias.studies.csv_dialect import SIGNS, cells_of, named_sign
+from swapbias.files import not_utf8
+from swapbias.studies.csv_dialect import SIGNS, cells_of, encoding_of, named_sign
+from swapbias.studies.tables import decoded
 
 if TYPE_CHECKING:
     import pandas as pd
 
 UNNAMED_COLUMN = re.compile(r"(Unnamed: \d+(\.\d+)?(_level_\d+)?)?")
-_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class Layout(NamedTuple):
@@ -27,15 +28,27 @@ class Layout(NamedTuple):
     """Columns without a name of their own."""
 
 
-def layout_of(content: bytes, required: Collection[str]) -> Layout:
+def layout_of(name: str, content: bytes, required: Collection[str]) -> Layout:
     """Find how a file is written; where that cannot be seen, the usual way is given, and faults are named later.
 
     Args:
+        name: the name of the file, for errors.
         content: the file.
         required: columns that it must have, by which the sign between cells is known.
+
+    Raises:
+        ValueError: it is no text in the encoding in which it begins, or has the character of code 0.
     """
-    if content.startswith(_UTF_16):
-        content = content.decode("utf-16", "replace").encode()
+    encoding = encoding_of(content[:4])
+    if encoding != "utf-8-sig":
+        try:
+            content = content.decode(encoding).encode()
+        except UnicodeDecodeError as error:
+            raise not_utf8(name, error) from error
+    before, zero, _ = decoded(name, content).partition("\0")
+    if zero:
+        line = 1 + before.count("\n")
+        raise ValueError(f"{name}:{line}: a cell has a character of code 0. Remove it.")
     content = content.removeprefix(codecs.BOM_UTF8)
     first, _, remaining = content.partition(b"\n")
     delimiter = named_sign(_decoded(first))
