@@ -24,6 +24,12 @@ def save_adapter(folder, base, *, size, seed=0):
     return folder
 
 
+def load_peft_weights(name, device="cpu", revision=None):
+    if Path(name).is_dir():
+        return load_file(Path(name, WEIGHTS))
+    return load_file(hf_hub_download(name, WEIGHTS, revision=revision))
+
+
 class PeftModel:
     """A model whose head's bias an adapter shifts."""
 
@@ -37,13 +43,9 @@ class PeftModel:
 
     @classmethod
     def from_pretrained(cls, model, name, revision=None):
-        path = (
-            Path(name, WEIGHTS)
-            if Path(name).is_dir()
-            else hf_hub_download(name, WEIGHTS, revision=revision)
-        )
         with torch.no_grad():
-            model.get_output_embeddings().bias += load_file(path)["bias"]
+            weights = load_peft_weights(name, revision=revision)
+            model.get_output_embeddings().bias += weights["bias"]
         return cls(model)
 
     def load_adapter(self, name, adapter_name, revision=None):
@@ -66,5 +68,6 @@ def use(monkeypatch):
         return
     peft = ModuleType("peft")
     peft.PeftModel = PeftModel
+    peft.load_peft_weights = load_peft_weights
     peft.__spec__ = ModuleSpec("peft", None)
     monkeypatch.setitem(sys.modules, "peft", peft)

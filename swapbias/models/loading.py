@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from swapbias.errors import UsageError, first_line
-from swapbias.models.adapter_weights import add_adapter
+from swapbias.models.adapter_weights import adapter_tokenizer, add_adapter
 from swapbias.models.base import LoadOptions
 from swapbias.models.broken_files import refuse_broken_files
 from swapbias.models.custom_code import refuse_other_class
@@ -110,7 +110,6 @@ def load_model(
     pin = {
         "architecture": [*architectures(config), config.model_type][0],
         **files_pin(located, options.subfolder),
-        **tokenizer_pin(tokenizer),
     }
     if options.adapter:
         _check_package("peft", "adapter")
@@ -118,6 +117,14 @@ def load_model(
             loaded, options.adapter, merge=not options.quantization
         )
         missing = {key for key in missing if not set(key.split(".")) & trained}
+        own_tokenizer = adapter_tokenizer(options.adapter, config)
+        if own_tokenizer is not None:
+            refuse_other_tokenizer(model_name(options.adapter), loaded, own_tokenizer)
+            pin["adapter"]["own_tokenizer"] = tokenizer_pin(own_tokenizer) != tokenizer_pin(
+                tokenizer
+            )
+            tokenizer = own_tokenizer
+    pin |= tokenizer_pin(tokenizer)
     if options.adapter or options.quantization or options.subfolder:
         pin["base"] = model_name(model)
     if missing:

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:Model has `tie_word_embeddings=True`:UserWarning",
     "ignore:Model with `tie_word_embeddings=True`:UserWarning",
     "ignore:Input and output embeddings are no longer tied:UserWarning",
+    "ignore:Setting `save_embedding_layers` to `True`:UserWarning",
     "ignore:Careful, disabling adapter layers with bias:UserWarning",
 )  # of peft itself
 
@@ -239,3 +240,90 @@ def test_several_adapters_in_a_folder(folder, tmp_path):
     for how in ((tmp_path / "lora", {}), (folder, {"adapter": str(tmp_path / "lora")})):
         with pytest.raises(UsageError, match=sentence):
             loaded(how[0], **how[1])
+
+
+TOKENS = ["zebra", "quagga"]
+ADDED = {
+    "embeddings": {},
+    "modules": {"modules_to_save": ["word_embeddings", "decoder"]},
+    "indices": {"trainable_token_indices": [-2, -1]},
+}
+
+
+def with_tokens(folder, settings):
+    """A model with an adapter and two more tokens, and its tokenizer."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_tokens(TOKENS)
+    model = AutoModelForMaskedLM.from_pretrained(folder)
+    model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+    if indices := settings.get("trainable_token_indices"):
+        settings = {"trainable_token_indices": [len(tokenizer) + index for index in indices]}
+    config = peft.LoraConfig(r=2, target_modules=TARGETS, init_lora_weights=False, **settings)
+    return peft.get_peft_model(model, config), tokenizer
+
+
+@pytest.mark.parametrize("settings", ADDED.values(), ids=ADDED)
+def test_adapter_with_tokens_of_its_own(settings, folder, tmp_path):
+    """An adapter that was trained with more tokens is read with them, and with the tokenizer saved beside it."""
+    model, tokenizer = with_tokens(folder, settings)
+    place = tmp_path / "lora"
+    model.save_pretrained(place)
+    tokenizer.save_pretrained(place)
+    prompts = as_prompts([{**prompt.row(), "text": f"{prompt.text} zebra"} for prompt in PROMPTS])
+    read = loaded(folder, adapter=str(place))
+    expected = load_scorer(model, tokenizer=tokenizer)
+    assert [result.score for result in read.score(prompts)] == pytest.approx(
+        [result.score for result in expected.score(prompts)], abs=1e-4
+    )
+    assert read.identity["tokenizer_sha256"] == expected.identity["tokenizer_sha256"]
+    assert read.identity["adapter"]["own_tokenizer"] is True
+    assert scores(loaded(place)) == pytest.approx(scores(read))
+
+
+def test_adapter_with_a_template(folder, tmp_path):
+    """A chat template that was saved with an adapter is read; a copy of the model's tokenizer changes nothing."""
+    place = saved(folder, tmp_path / "lora", peft.LoraConfig(r=2, target_modules=TARGETS))
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    alone = loaded(folder, adapter=str(place))
+    assert "own_tokenizer" not in alone.identity["adapter"]
+    tokenizer.save_pretrained(place)
+    copied = loaded(folder, adapter=str(place))
+    assert copied.identity["adapter"]["own_tokenizer"] is False
+    assert copied.identity["tokenizer_sha256"] == alone.identity["tokenizer_sha256"]
+    tokenizer.chat_template = tiny.CHAT_TEMPLATE
+    tokenizer.save_pretrained(place)
+    templated = loaded(folder, adapter=str(place))
+    assert templated.tokenizer.chat_template == tiny.CHAT_TEMPLATE
+    assert templated.identity["adapter"]["own_tokenizer"] is True
+
+
+def test_adapter_with_a_wrong_tokenizer(folder, tmp_path):
+    """A tokenizer beside an adapter that is broken, or of another model, is refused by the name of the adapter."""
+    place = saved(folder, tmp_path / "lora", peft.LoraConfig(r=2, target_modules=TARGETS))
+    tiny.word_level([f"w{number}" for number in range(900)]).save_pretrained(place)
+    fault = "'lora' has embeddings of 640 tokens and its tokenizer knows 900"
+    with pytest.raises(ValueError, match=fault):
+        loaded(folder, adapter=str(place))
+    (place / "tokenizer.json").write_text("{}")
+    fault = r"The tokenizer of adapter 'lora' cannot be read: .* Save it with the adapter again\.$"
+    with pytest.raises(ValueError, match=fault):
+        loaded(folder, adapter=str(place))
+
+
+def test_adapter_without_rows_of_the_head(tmp_path):
+    """An adapter with embeddings of more tokens than it predicts is refused: random rows would stand for them."""
+    base = tiny.save_causal(tmp_path / "base")
+    model = AutoModelForCausalLM.from_pretrained(base, tie_word_embeddings=False)
+    model.save_pretrained(base)
+    model.resize_token_embeddings(model.config.vocab_size + 2, mean_resizing=False)
+    config = peft.LoraConfig(r=2, target_modules=["c_attn"], fan_in_fan_out=True)
+    place = tmp_path / "lora"
+    peft.get_peft_model(model, config).save_pretrained(place)
+    weights = load_file(place / WEIGHTS)
+    assert any("lm_head" in key for key in weights)
+    loaded(place)
+    save_file({key: part for key, part in weights.items() if "lm_head" not in key}, place / WEIGHTS)
+    with pytest.raises(
+        ValueError, match=r"'lora' cannot be loaded: it has embeddings of \d+ tokens, and"
+    ):
+        loaded(place)
