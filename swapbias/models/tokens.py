@@ -76,45 +76,27 @@ def refuse_other_tokenizer(name: str, model: Any, tokenizer: Any) -> None:
     Args:
         name: name of the model for the sentence.
         model: a model of transformers.
-        tokenizer: the tokenizer as it was loaded with the model.
-
-    Raises:
-        ValueError: It knows more tokens than the model, or less than half of them.
-    """
-    refuse_small_tokenizer(name, model, tokenizer)
-    rows = token_rows(model)
-    if rows is not None and _word_count(tokenizer, rows) > rows:
-        raise _misfit(name, rows, _word_count(tokenizer, rows))
-
-
-def refuse_small_tokenizer(name: str, model: Any, tokenizer: Any) -> None:
-    """Refuse a tokenizer that knows less than half of a model's tokens: an empty one reads every text the same.
-
-    Args:
-        name: name of the model for the sentence.
-        model: a model of transformers.
         tokenizer: the tokenizer that the model is read with.
 
     Raises:
-        ValueError: It knows less than half of them.
+        ValueError: It knows more tokens than the model, or less than half of them, as an empty one does, which reads
+            every text the same.
     """
     rows = token_rows(model)
-    if rows is not None and _word_count(tokenizer, rows) < rows / 2:
-        raise _misfit(name, rows, _word_count(tokenizer, rows))
+    if rows is None:
+        return
+    words = _word_count(tokenizer, rows)
+    if words > rows or words < rows / 2:
+        raise ValueError(
+            f"Model {name!r} has embeddings of {rows} tokens and its tokenizer knows {words}: "
+            "they do not belong together. Add the tokenizer's own files."
+        )
 
 
 def _word_count(tokenizer: Any, rows: int) -> int:
     """Count the tokens of a tokenizer, without those that were added to it beyond the rows of its model."""
     added: int = sum(token >= rows for token in tokenizer.get_added_vocab().values())
     return len(tokenizer) - added
-
-
-def _misfit(name: str, rows: int, words: int) -> ValueError:
-    """Return the error for a tokenizer of another model."""
-    return ValueError(
-        f"Model {name!r} has embeddings of {rows} tokens and its tokenizer knows {words}: "
-        "they do not belong together. Add the tokenizer's own files."
-    )
 
 
 def refuse_unknown_tokens(

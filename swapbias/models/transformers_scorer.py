@@ -22,7 +22,7 @@ from swapbias.models.model_names import read_name
 from swapbias.models.progress import Progress, silent
 from swapbias.models.scorer import Scored, Scorer, not_scored
 from swapbias.models.tokenising import tokens_ahead
-from swapbias.models.tokens import refuse_small_tokenizer, refuse_unknown_tokens
+from swapbias.models.tokens import refuse_other_tokenizer, refuse_unknown_tokens
 from swapbias.models.weight_checks import refuse_hidden_nan
 from swapbias.studies import Prompt, published as paper_numbers
 
@@ -101,11 +101,11 @@ class TransformersScorer(Scorer):
             settings: further arguments of the class.
 
         Raises:
-            ValueError: The tokenizer knows less than half of its tokens, or a weight is NaN and the model's numbers
-                do not show it.
+            ValueError: The tokenizer knows more tokens than it or less than half of them, or a weight is NaN and its
+                numbers do not show it.
         """
         copied = twin(model)
-        refuse_small_tokenizer(model_id, copied, tokenizer)
+        refuse_other_tokenizer(model_id, copied, tokenizer)
         refuse_hidden_nan(model_id, copied, tokenizer)
         pin = model_pins.loaded_pin(model, tokenizer)
         return cls(copied, tokenizer, model_id=model_id, identity=pin, options=options, **settings)

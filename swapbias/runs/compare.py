@@ -1,9 +1,11 @@
 """Runs compared, on disk or on the Hub: one row a quantity, one column a model of a run, and no order by value."""
 
+import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -11,7 +13,7 @@ from urllib.parse import quote
 import pandas as pd
 
 from swapbias import findings
-from swapbias.errors import UsageError
+from swapbias.errors import UsageError, listed
 from swapbias.findings import (
     Finding,
     Gate,
@@ -298,7 +300,27 @@ def _version_notes(manifests: Sequence[Mapping[str, Any]]) -> list[str]:
     if len(formats) > 1:
         names = ", ".join(sorted(map(safe_line, formats)))
         notes.append(f"The runs were made with different number formats: {names}.")
-    return notes
+    return [*notes, *_tokenizer_notes(manifests)]
+
+
+def _tokenizer_notes(manifests: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a sentence for each model whose name or weights runs have read with different tokenizers."""
+    names: dict[str, set[str]] = {}
+    tokenizers: dict[str, set[str]] = {}
+    for pin in chain.from_iterable(manifest.get("models", ()) for manifest in manifests):
+        if not pin.get("tokenizer_sha256"):
+            continue
+        name = str(pin["model_id"])
+        weights = pin.get("weights") or (pin.get("sha256") if "layers_sha256" in pin else None)
+        for key in (name, json.dumps(weights or name, sort_keys=True)):
+            names.setdefault(key, set()).add(safe_line(public_model(name), 200))
+            tokenizers.setdefault(key, set()).add(str(pin["tokenizer_sha256"]))
+    different = [names[key] for key, digests in tokenizers.items() if len(digests) > 1]
+    sentences = [
+        f"The runs read {listed(sorted(of_weights))} with different tokenizers."
+        for of_weights in different
+    ]
+    return list(dict.fromkeys(sentences))
 
 
 def _columns(runs: Sequence[Results]) -> Columns:

@@ -167,13 +167,11 @@ def test_added_tokens(save, tmp_path):
 def test_tokenizer_of_another_model(tmp_path):
     """A tokenizer of another model is refused in one sentence."""
     model = build_model("Bert", "ForMaskedLM", 20, **tiny.BERT)
-    scorer = load_scorer(model, tokenizer=tiny._wordpiece(tmp_path), name="small")
-    with pytest.raises(
-        ValueError, match=r"The tokenizer of small gives the token .* 20 tokens only"
-    ):
-        scorer.score(
-            [Prompt(text="she is <mask> with schizophrenia", lexicon="gendered_stigma/rq1/female")]
-        )
+    sentence = (
+        r"'small' has embeddings of 20 tokens and its tokenizer knows \d+: they do not belong"
+    )
+    with pytest.raises(ValueError, match=sentence):
+        load_scorer(model, tokenizer=tiny._wordpiece(tmp_path), name="small")
 
 
 @pytest.mark.parametrize(

@@ -486,9 +486,10 @@ def test_name_with_another_tokenizer(folder, tmp_path):
         assert load_scorer(model, tokenizer=tokenizer).model_id == f"{folder.name} (in memory)"
     padded = AutoTokenizer.from_pretrained(folder, pad_token="[SEP]")
     assert load_scorer(model, tokenizer=padded).model_id == folder.name
-    empty = tiny.word_level(["[UNK]", "[CLS]", "[SEP]", "[MASK]", "[PAD]"])
-    with pytest.raises(ValueError, match="its tokenizer knows 5: they do not belong together"):
-        load_scorer(model, tokenizer=empty)
+    for count in (5, 900):
+        other = tiny.word_level(["[UNK]", "[CLS]", "[SEP]", "[MASK]", *map(str, range(count - 4))])
+        with pytest.raises(ValueError, match=f"its tokenizer knows {count}: they do not belong"):
+            load_scorer(model, tokenizer=other)
     model.save_pretrained(tmp_path / "m")
     saved = AutoModelForMaskedLM.from_pretrained(tmp_path / "m")
     assert load_scorer(saved, tokenizer=larger).model_id == "m"  # which has no tokenizer of its own

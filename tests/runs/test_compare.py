@@ -80,6 +80,38 @@ def test_columns_by_name():
     assert side_by_side([run("lab/small", 0, found=left_out)]).quantities == []
 
 
+def read_with(tokenizer, **pin):
+    return {"models": [{"model_id": "a", "tokenizer_sha256": tokenizer, **pin}]}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "note"),
+    [
+        (read_with("t1"), read_with("t1"), []),
+        (read_with("t1"), read_with("t2"), ["a"]),
+        (read_with("t1", model_id="b"), read_with("t2"), []),
+        (
+            read_with("t1", model_id="b", weights={"w": "1"}),
+            read_with("t2", weights={"w": "1"}),
+            ["a, b"],
+        ),
+        (
+            read_with("t1", model_id="b", sha256="1", layers_sha256="2"),
+            read_with("t2", sha256="1", layers_sha256="3"),
+            ["a, b"],
+        ),
+        (read_with("t1"), {"models": [{"model_id": "a"}]}, []),
+    ],
+    ids=["same", "name", "others", "files", "memory", "older"],
+)
+def test_different_tokenizers(first, second, note):
+    """A comparison says that runs read one model, by its name or weights, with different tokenizers."""
+    comparison = side_by_side([run("a", 0.1, **first), run("a", 0.2, repo="bob/r", **second)])
+    assert comparison.notes == [
+        f"The runs read {names} with different tokenizers." for names in note
+    ]
+
+
 def test_rows_of_the_comparison():
     """Equal quantities of two models stand in one row and different ones in several."""
     comparison = side_by_side([run("a", 0.1), run("b", 0.2)])
