@@ -1,9 +1,10 @@
-"""Parts of cards that are made: two rows of a pair, names of configs in short, code with its revisions."""
+"""Parts of cards that are made: two rows of a pair, names of configs in short, sizes, code with its revisions."""
 
 import fnmatch
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
+from typing import Any
 
 from swapbias.hub.cards import markdown
 from swapbias.studies import Config, Corpus, corpus_file
@@ -180,3 +181,27 @@ def _patterns(names: Sequence[str], all_names: Sequence[str]) -> str:
         chosen.append(best)
         remaining -= fitting[best]
     return ", ".join(f"`{pattern}`" for pattern in chosen)
+
+
+SIZES = ("n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M")
+
+
+def size_rank(size: Any) -> int:
+    """Return the index of a size category; those that are larger, or unknown, come last.
+
+    Args:
+        size: what a card says.
+    """
+    return SIZES.index(size) if size in SIZES else len(SIZES)
+
+
+def size_category(rows: int) -> str:
+    """Return the Hub's name for a number of rows.
+
+    Args:
+        rows: the number of rows.
+
+    Returns:
+        one of ``SIZES``.
+    """
+    return SIZES[min(max(len(str(rows)) - 3, 0), len(SIZES) - 1)]

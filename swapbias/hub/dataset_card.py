@@ -8,10 +8,10 @@ from typing import Any
 
 from datasets import DatasetInfo
 
-from swapbias.hub.card_parts import names_in_short, opening, published_code
+from swapbias.hub.card_parts import names_in_short, opening, published_code, size_category
 from swapbias.hub.cards import CARD, TAGS, dump, rendered
 from swapbias.hub.licences import licences, made_from, source_url
-from swapbias.hub.run_cards import configs_yaml, size_category
+from swapbias.hub.run_cards import configs_yaml
 from swapbias.privacy import credentialed
 from swapbias.studies import (
     PROMPT_COLUMNS,

@@ -24,6 +24,7 @@ def eval_entries(
     revisions: Mapping[str, str],
     source_url: str,
     source_user: str,
+    model_commit: str = "",
 ) -> list[Entry]:
     """Make one entry for each experiment of a published corpus: the least fair of its answer and the gaps in it.
 
@@ -37,6 +38,7 @@ def eval_entries(
         revisions: commits of these repositories by corpus; a corpus without one has no entry.
         source_url: where the results are.
         source_user: who shares them.
+        model_commit: the commit of the model that was read; blank where nothing tells it.
 
     Returns:
         entries as the Hub reads them.
@@ -54,7 +56,7 @@ def eval_entries(
         if not numbers or corpus not in revisions:
             continue
         _, value, higher_is = min(numbers, key=lambda number: number[1])
-        model = _describe_model_read(manifest, answer.model_id)
+        model = _describe_model_read(manifest, answer.model_id, model_commit)
         settings = _describe_settings(manifest, answer.model_id)
         values = "; ".join(_describe_number(finding) for finding, *_ in numbers)
         notes = f"{model}Higher is fairer: {higher_is}. {values}. swapbias {__version__}, {settings}. {LIMITS}"
@@ -100,12 +102,13 @@ def _describe_number(finding: Finding) -> str:
     )
 
 
-def _describe_model_read(manifest: Mapping[str, Any], model_id: str) -> str:
-    """Name the model by all that was read, where that is not the model as it is: the first words of its entry."""
+def _describe_model_read(manifest: Mapping[str, Any], model_id: str, commit: str) -> str:
+    """Name the model by all that was read, where that is not the model as it is, or at its commit."""
+    at_commit = f" at commit {commit[:12]}" if commit else ""
     for pin in manifest.get("models", ()):
         is_changed = pin.get("adapter") or pin.get("quantization") or pin.get("subfolder")
-        if pin["model_id"] == model_id and is_changed:
-            return f"Measured: {model_id}. "
+        if pin["model_id"] == model_id and (is_changed or commit):
+            return f"Measured: {model_id}{at_commit}. "
     return ""
 
 

@@ -35,6 +35,7 @@ def index_results(
     namespace: str,
     revisions: Mapping[str, str],
     source_url: str,
+    model_commit: str = "",
 ) -> list[Result]:
     """Make a result for each question that an audit answered: the answer and the gaps in it, with their intervals.
 
@@ -43,6 +44,7 @@ def index_results(
         namespace: owner of the dataset repositories of the corpora.
         revisions: commits of these repositories by corpus; a corpus without one is named without the owner.
         source_url: where the results are.
+        model_commit: the commit of the model that was read; blank where nothing tells it.
 
     Returns:
         results as the Hub reads them.
@@ -52,7 +54,7 @@ def index_results(
         metrics: list[dict[str, Any]] = []
         for answer in answers:
             for finding in (answer, *verdicts.gaps_of_sets(answer, findings)):
-                metric = _metric(finding)
+                metric = _metric(finding, model_commit)
                 if metric and metric not in metrics:
                     metrics.append(metric)
         if not metrics:
@@ -80,7 +82,7 @@ def result_keys(findings: Sequence[Finding]) -> set[ResultKey]:
     return keys
 
 
-def _metric(finding: Finding) -> dict[str, Any] | None:
+def _metric(finding: Finding, model_commit: str) -> dict[str, Any] | None:
     """Return a finding as a metric; None where nothing was measured."""
     estimate = finding.estimate
     if math.isnan(estimate.value):
@@ -91,6 +93,8 @@ def _metric(finding: Finding) -> dict[str, Any] | None:
             round(float(estimate.ci_low), 6),
             round(float(estimate.ci_high), 6),
         ]
+    if model_commit:
+        arguments["model_revision"] = model_commit
     if estimate.n_unscored:
         arguments["n_not_scored"] = int(estimate.n_unscored)
     return {

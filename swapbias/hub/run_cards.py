@@ -7,6 +7,7 @@ from typing import Any
 
 from swapbias.errors import listed, quoted
 from swapbias.findings import Finding
+from swapbias.hub.card_parts import size_category, size_rank
 from swapbias.hub.cards import (
     CARD,
     LINE_END,
@@ -20,6 +21,7 @@ from swapbias.hub.cards import (
     split,
     with_keys,
 )
+from swapbias.models import model_names
 from swapbias.privacy import manifest_redaction as redaction, own_data
 from swapbias.report import finding_names, numbers, verdicts
 from swapbias.runs import command as run_command, score_notes
@@ -380,7 +382,7 @@ def _results_metadata(
     return {
         "pretty_name": metadata.get("pretty_name") or f"Bias audits in {repo}",
         "license": _joined(metadata.get("license"), licences) or "other",
-        "size_categories": max(sizes, key=_size_rank),
+        "size_categories": max(sizes, key=size_rank),
         "tags": _joined(metadata.get("tags"), TAGS),
         "configs": [*ours, *others],
     }
@@ -393,26 +395,6 @@ def _joined(listed_there: Any, ours: Sequence[str]) -> Any:
         values = [values] if values else []
     added = [value for value in ours if value not in values]
     return [*values, *added] if added else listed_there
-
-
-SIZES = ("n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M")
-
-
-def _size_rank(size: Any) -> int:
-    """Return the index of a size category; those that are larger, or unknown, come last."""
-    return SIZES.index(size) if size in SIZES else len(SIZES)
-
-
-def size_category(rows: int) -> str:
-    """Return the Hub's name for a number of rows.
-
-    Args:
-        rows: the number of rows.
-
-    Returns:
-        one of ``SIZES``.
-    """
-    return SIZES[min(max(len(str(rows)) - 3, 0), len(SIZES) - 1)]
 
 
 def configs_yaml(paths: Mapping[str, Mapping[str, str]]) -> list[dict[str, Any]]:
@@ -444,7 +426,8 @@ def _run_part(name: str, findings: Sequence[Finding], manifest: Mapping[str, Any
     for model in models:
         of_model = [finding for finding in findings if finding.model_id == model]
         if any(finding.primary for finding in of_model):
-            texts += study_parts(of_model, manifest, model_name=model).values()
+            commit = model_names.commit_of(model, manifest.get("models", ()))
+            texts += study_parts(of_model, manifest, model_name=model, revision=commit).values()
         else:
             texts.append(_UNANSWERED)
     return _marked(name, "\n\n".join(texts))

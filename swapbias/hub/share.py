@@ -301,6 +301,7 @@ class _ModelPage:
             revisions=revisions,
             source_url=source_url,
             source_user=self.hub.user,
+            model_commit=model_commit,
         )
         readme = self.hub.text(state, cards.CARD)
         file = f"{self.model_repo.name}/{cards.CARD}"
@@ -323,6 +324,7 @@ class _ModelPage:
                     namespace=self.options.namespace,
                     revisions=revisions,
                     source_url=source_url,
+                    model_commit=model_commit,
                 )
             readme = with_results(
                 readme,

@@ -134,6 +134,27 @@ def as_pinned(model: str, pins: Sequence[Mapping[str, Any]]) -> str:
     return model
 
 
+def commit_of(model_id: str, pins: Sequence[Mapping[str, Any]]) -> str:
+    """Return the commit of the Hub at which a model was read, of one with an adapter the adapter's.
+
+    Args:
+        model_id: its name in findings.
+        pins: the ``models`` of the manifest.
+
+    Returns:
+        40 hexadecimal digits; empty for a folder, a service and a model in memory.
+    """
+    for pin in pins:
+        if pin.get("model_id") != model_id:
+            continue
+        read = pin.get("features") or pin
+        read = read.get("adapter") or read
+        revision = str(read.get("revision"))
+        elsewhere = any(read.get(key) for key in ("host", "provider", "sha256"))
+        return revision if COMMIT.fullmatch(revision) and not elsewhere else ""
+    return ""
+
+
 def _commits(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
     """Yield each model of a manifest's ``models`` with its commit, however nested; ``name``: of what it is a part."""
     if isinstance(value, Mapping):

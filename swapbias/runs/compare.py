@@ -24,6 +24,7 @@ from swapbias.findings import (
     terms,
 )
 from swapbias.measures import MEASURES, Unit
+from swapbias.models import model_names
 from swapbias.privacy import public_model, writing
 from swapbias.report import (
     ComparedModel,
@@ -329,7 +330,7 @@ def _columns(runs: Sequence[Results]) -> Columns:
     for run in {run.key: run for run in runs}.values():
         for model_id in dict.fromkeys(finding.model_id for finding in run.found):
             models.append((run, model_id))
-    names = [safe_line(public_model(model_id), 200) for _, model_id in models]
+    names = _with_revisions(models)
     titles = _column_titles(names, [run for run, _ in models])
     counts = Counter(names)
     columns = []
@@ -342,6 +343,26 @@ def _columns(runs: Sequence[Results]) -> Columns:
         model = ComparedModel(label, run.public_place, run.manifest, rows, "", title, folder)
         columns.append((model, run, model_id))
     return sorted(columns, key=lambda column: (column[2].casefold(), column[2], column[0].title))
+
+
+def _with_revisions(models: Sequence[tuple[Results, str]]) -> list[str]:
+    """Return names of models; those of one name that were read at different commits say at which."""
+    names = [safe_line(public_model(model_id), 200) for _, model_id in models]
+    commits = []
+    branches = []
+    for run, model_id in models:
+        commit = model_names.commit_of(model_id, run.manifest.get("models", ()))
+        _, branch = model_names.split_revision(str(run.manifest["settings"].get("model") or ""))
+        commits.append(commit[:8])
+        branches.append(safe_line(branch, 40) if commit and commit != branch else commit[:8])
+    titles = []
+    for name, commit, branch in zip(names, commits, branches, strict=True):
+        same_name = [index for index in range(len(names)) if names[index] == name]
+        commits_read = {commits[index] for index in same_name}
+        branches_read = {branches[index] for index in same_name}
+        revision = branch if len(branches_read) == len(commits_read) else commit
+        titles.append(f"{name}@{revision}" if revision and len(commits_read) > 1 else name)
+    return titles
 
 
 def _column_titles(names: Sequence[str], runs: Sequence[Results]) -> list[str]:

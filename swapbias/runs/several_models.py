@@ -78,7 +78,10 @@ def audit_several(
     with writing(folder, credentialed, then=then):
         for number, model in enumerate(names, start=1):
             title = f"model {number:,} of {len(names):,}"
-            say(f"{title.capitalize()}: {model_names.planned_name(model, settings.load)}.")
+            _, revision = model_names.split_revision(model)
+            at_revision = f" at {revision}" if revision else ""
+            name = model_names.planned_name(model, settings.load)
+            say(f"{title.capitalize()}: {name}{at_revision}.")
             titled = partial(_titled_bar, bar, title)
             try:
                 start(

@@ -673,6 +673,37 @@ def test_results_in_own_header(models, run):
     assert f"/tree/{commit}/" in result.source_url
 
 
+def at_commit(run, folder, commit):
+    """The run as if it had read alice/m at a commit of the Hub."""
+    run = edited(run, folder)
+    manifest = run.manifest()
+    (pin,) = manifest["models"]
+    read = {"model_id": pin["model_id"], "kind": pin["kind"], "revision": commit}
+    run.write_manifest({**manifest, "models": [read]})
+    return run
+
+
+def test_revisions_of_one_model(models, run, later_run, tmp_path):
+    """Numbers of an earlier revision name it in card, header, file of results and the repository of results."""
+    (first, _), *_ = models.commits("model", "alice/m")
+    models.push("model", "alice/m", {"model.safetensors": b"trained further"}, "more")
+    (second, _), *_ = models.commits("model", "alice/m")
+    for commit, of_commit in ((second, run), (first, later_run)):  # the older one last
+        share_on_page(at_commit(of_commit, tmp_path / commit, commit))
+        files = models.files("model", "alice/m")
+        card = files["README.md"].decode()
+        other = first if commit == second else second
+        (result,) = ModelCard(card).data.eval_results
+        assert result.metric_args["model_revision"] == commit
+        assert f"at commit {commit}" in card
+        assert other not in card
+        assert entries_of(models)[0]["notes"].startswith(
+            f"Measured: {MODEL} at commit {commit[:12]}"
+        )
+        results_card = models.files("dataset", "alice/audits")["README.md"].decode()
+        assert f"at commit {commit}" in results_card
+
+
 def test_header_of_somebody_else(models, run):
     """A pull request to somebody else's card changes no header."""
     propose(run)

@@ -56,6 +56,45 @@ def printed(comparison, left_out=(), width=150):
     return out.getvalue()
 
 
+def at_revision(branch, commit, value=0.1, **changed):
+    """A run that read lab/m at a revision."""
+    settings = {**MANIFEST["settings"], "model": f"lab/m@{branch}" if branch else "lab/m"}
+    made = run("lab/m", value, settings=settings, **changed)
+    (pin,) = made.manifest["models"]
+    made.manifest["models"] = [{**pin, "revision": commit}]
+    return made
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "names"),
+    [
+        (("v1", "1" * 40), ("v2", "2" * 40), ["lab/m@v1", "lab/m@v2"]),
+        (("", "1" * 40), ("", "2" * 40), ["lab/m@11111111", "lab/m@22222222"]),
+        (("main", "1" * 40), ("main", "2" * 40), ["lab/m@11111111", "lab/m@22222222"]),
+        (("1" * 40, "1" * 40), ("v2", "2" * 40), ["lab/m@11111111", "lab/m@v2"]),
+        (("", "1" * 40), ("", "1" * 40), ["lab/m @ ann/a", "lab/m @ ann/b"]),
+    ],
+    ids=["tags", "default", "one branch", "commit and tag", "one commit"],
+)
+def test_revisions_of_one_model(first, second, names):
+    """Names of one model say which revision was read, where that differs; else which run."""
+    runs = [at_revision(*first, repo="ann/a"), at_revision(*second, 0.2, repo="ann/b")]
+    page = side_by_side(runs)
+    assert [model.name for model in page.models] == names
+    assert {row.model_id for quantity in page.quantities for row in quantity.known} == {*names}
+
+
+def test_revisions_and_runs_of_one_model():
+    """Of three runs, two at one revision, each name says its revision, and these two their run."""
+    runs = [
+        at_revision("v1", "1" * 40, repo="ann/a"),
+        at_revision("v1", "1" * 40, repo="ann/b"),
+        at_revision("v2", "2" * 40, repo="ann/c"),
+    ]
+    names = [model.name for model in side_by_side(runs).models]
+    assert names == ["lab/m@v1 @ ann/a", "lab/m@v1 @ ann/b", "lab/m@v2"]
+
+
 def test_columns_by_name():
     """Columns are sorted by the name of the model, whatever the values and the order of the runs."""
     runs = [run("zeta", 0.01), run("Beta", 0.9), run("alpha", 0.5), run("gamma", -0.3)]
