@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from swapbias.cli import terminal as ui
+from swapbias.cli.entries import show_entry
 from swapbias.errors import UsageError, did_you_mean, listed, quoted
 from swapbias.models import Setting
 
@@ -60,7 +61,9 @@ def _show_settings(section: str) -> None:
         ui.show(f"{name}:")
         for setting in settings:
             if setting.section == name:
-                ui.show(f"  {setting.key}={_default_as_typed(setting)}  {setting.help}")
+                show_entry(
+                    f"  {setting.key}={_default_as_typed(setting)}  {setting.help}", indent=6
+                )
 
 
 def _default_as_typed(setting: Setting) -> str:

@@ -1,12 +1,15 @@
 """Help of commands: whole sentences, options under headings, and the types of values as words."""
 
 import re
+import shutil
 from collections.abc import Iterator
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
 _WIDEST = 100  # columns of a help screen, where the terminal has them
+_NARROW = 52  # columns of a terminal
+_LEAST = 30  # columns of a help screen
 _NAMES = 26  # columns of the options at most
 _RANGES = (
     (r"(\S+?)<=x<=(\S+?)(?=[];])", r"\1 to \2"),
@@ -17,12 +20,21 @@ _VALUES = {"chat": "MODEL", "encoder": "MODEL", "judge": "MODEL", "reference": "
 _NUMBERS = re.compile(r"\b(int|float)")
 
 
+def _widths() -> dict[str, int]:
+    """Return the widths of a help screen: of a narrow terminal its own, where the library takes 50 columns."""
+    columns = shutil.get_terminal_size().columns
+    widths = {"max_content_width": _WIDEST}
+    if columns < _NARROW:
+        widths["terminal_width"] = max(columns - 2, _LEAST)
+    return widths
+
+
 class HelpScreen(TyperCommand):
     """A command whose options stand under the headings of their ``rich_help_panel``."""
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
-        """Begin the command with a wider help screen."""
-        options.setdefault("max_content_width", _WIDEST)
+        """Begin the command with a help screen as wide as the terminal."""
+        options |= _widths() | options
         return super().make_context(*arguments, **options)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
@@ -47,15 +59,15 @@ class HelpScreen(TyperCommand):
             sections.setdefault(title or "Arguments", []).append(_in_words(parameter, *record))
         for title, records in sections.items():
             with formatter.section(title):
-                formatter.write_dl(records, col_max=_NAMES)
+                formatter.write_dl(records, col_max=min(_NAMES, formatter.width // 3))
 
 
 class CommandList(TyperGroup):
     """Commands below one, each with the whole first sentence of its help."""
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
-        """Begin the command with a wider help screen."""
-        options.setdefault("max_content_width", _WIDEST)
+        """Begin the command with a help screen as wide as the terminal."""
+        options |= _widths() | options
         return super().make_context(*arguments, **options)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:

@@ -1,13 +1,13 @@
 """swapbias list: what can be measured on each kind of model."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from textwrap import wrap
 from typing import Annotated
 
 from swapbias import models, studies
 from swapbias.cli import terminal as ui
 from swapbias.cli.completion import complete_listed
 from swapbias.cli.data import say_of_corpus
+from swapbias.cli.entries import show_entry
 from swapbias.errors import UsageError, did_you_mean, quoted
 from swapbias.measures import comparisons
 from swapbias.models import Kind, auto
@@ -43,7 +43,7 @@ def list_(
         _show_whole(name)
         return
     if with_measures:
-        ui.show(f"Measures (evaluate modules): {', '.join(catalogue.metrics())}")
+        ui.show_text(f"Measures (evaluate modules): {', '.join(catalogue.metrics())}")
     if with_corpora:
         _show_corpora()
     if not with_corpora and not with_measures:
@@ -52,13 +52,15 @@ def list_(
 
 def _show_all() -> None:
     """Show the studies under the kinds of models that they read, and which extensions cannot be loaded."""
-    ui.show("Name a study to run it: swapbias audit MODEL --study STUDY[:EXPERIMENT]")
-    ui.show("All questions of a study or a kind of model: swapbias list STUDY, swapbias list chat")
+    ui.show_text("Name a study to run it: swapbias audit MODEL --study STUDY[:EXPERIMENT]")
+    ui.show_text(
+        "All questions of a study or a kind of model: swapbias list STUDY, swapbias list chat"
+    )
     outlines = [*_outlines()]
     for kind in models.kinds():
         of_all = (experiment.kind for study in outlines for experiment in study.experiments)
         before = "\n" if kind.name in of_all else ""  # else it reads the studies of the kind above
-        ui.show(f"{before}{_title(kind)}")
+        ui.show_text(f"{before}{_title(kind)}")
         for study in outlines:
             _show_study(study, [*_questions(study, kind.name)])
     for sentence in (
@@ -105,15 +107,15 @@ def _show_whole(name: str) -> None:
     kinds = models.kinds()
     if name in studies.studies():
         study = catalogue.outline(name)
-        ui.show(study.title)
+        ui.show_text(study.title)
         for kind in kinds:
             if any(experiment.kind == kind.name for experiment in study.experiments):
-                ui.show(f"\n{_title(kind)}")
+                ui.show_text(f"\n{_title(kind)}")
                 _show_experiments([study], kind.name)
         return
     for kind in kinds:
         if kind.name == name:
-            ui.show(_title(kind))
+            ui.show_text(_title(kind))
             _show_experiments(_outlines(), name)
             return
     names = [*studies.studies(), *(kind.name for kind in kinds)]
@@ -155,10 +157,5 @@ def _outlines() -> Iterator[Study]:
 
 def _show_line(name: str, description: str, columns: int = _NAMES) -> None:
     """Show a name and what it is, wrapped beside the names on a terminal, and else as one line."""
-    line = f"  {name:<{columns}} {description}"
-    if not ui.out.is_terminal:
-        ui.show(line)
-        return
-    indent = "".ljust(columns + 3) if ui.out.width >= _SIDE_BY_SIDE else "      "
-    for row in wrap(line, ui.out.width, subsequent_indent=indent, break_on_hyphens=False):
-        ui.show(row)
+    indent = columns + 3 if ui.out.width >= _SIDE_BY_SIDE else 6
+    show_entry(f"  {name:<{columns}} {description}", indent=indent)

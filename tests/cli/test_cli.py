@@ -118,17 +118,34 @@ def test_list_of_no_study(words, parts):
     refused(swapbias("list", *words), 2, *parts)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [("list",), ("list", "bbq"), ("list", "--measures"), ("help", "settings")],
+    ids=["all", "study", "measures", "settings"],
+)
 @pytest.mark.parametrize("columns", [40, 80, 120])
-def test_list_on_a_terminal(columns, monkeypatch):
-    """A terminal shows the whole questions in lines that fit."""
-    whole = swapbias("list").stdout
+def test_lists_on_a_terminal(columns, words, monkeypatch):
+    """A terminal shows whole names and what they are in lines that fit."""
+    whole = swapbias(*words).stdout
     wide = io.StringIO()
-    terminal = Console(file=wide, width=columns, force_terminal=True, color_system=None)
+    terminal = Console(
+        file=wide, width=columns, force_terminal=True, color_system=None, markup=False
+    )
     monkeypatch.setattr("swapbias.cli.terminal.out", terminal)
-    swapbias("list")
+    swapbias(*words)
     shown = wide.getvalue()
     assert shown.split() == whole.split()
-    assert max(len(line) for line in shown.splitlines() if line.startswith("  ")) <= columns
+    assert max(map(len, shown.splitlines())) <= columns
+
+
+@pytest.mark.parametrize("columns", [40, 60])
+@pytest.mark.parametrize("words", [(), ("audit",), ("swap",), ("study",)], ids=" ".join)
+def test_help_on_a_narrow_terminal(columns, words):
+    """A help screen fits a narrow terminal, with the same letters."""
+    shown = swapbias(*words, "--help", COLUMNS=str(columns)).stdout
+    assert max(map(len, shown.splitlines())) <= columns
+    wide = swapbias(*words, "--help", COLUMNS="100").stdout
+    assert "".join(shown.split()) == "".join(wide.split())
 
 
 def test_fresh_process():
