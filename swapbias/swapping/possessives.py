@@ -36,6 +36,7 @@ _OPENS_PHRASE = frozenset(first for first, _ in _UNOWNED | _OWNED)
 # After feeding verbs a noun is often a thing ("gave him tablets"), but hardly ever somebody: "gave his son".
 _SOMEBODY = word_list("somebody")
 _FEEDS = word_list("feeding_verbs")
+_HANDS = frozenset({"fed", "feed", "feeding", "feeds", "offered"})
 _LETS = word_list("letting_verbs")
 _SENDS = word_list("sending_verbs")
 _KEEPS_HOME = word_list("before_own_home")  # "visited her home"
@@ -215,7 +216,7 @@ def by_words(previous: str, following: str | None) -> float:
         if following[0].isdigit() or following in COUNTS:
             return -SURE  # "gave her two units"
         if word_class(following) == "open" and following not in _GIVEN:
-            odds -= 2 * _FED if previous == "offered" else _FED  # "gave her oral antibiotics"
+            odds -= 2 * _FED if previous in _HANDS else _FED  # "gave her oral antibiotics"
     if _is_doubtful(previous, following):
         return max(-_LEFT_OPEN, min(odds, _LEFT_OPEN))  # however sure these two make it
     if abs(odds) >= SURE and may_be_row(previous, following):

@@ -17,6 +17,8 @@ _LETS = word_list("letting_verbs")
 _HAS = frozenset({"had", "has", "have", "having"})
 _DOES = word_list("bare_verbs")
 _GOES_ON = word_list("going_on")
+_CONJUNCTIONS = word_list("conjunctions")
+_SENT_BACK = word_list("sent_back")
 _FINITE = word_list("finite_verbs")
 _OBJECTS = word_list("determiners_and_objects")
 _BESIDE = word_list("persons_beside")
@@ -61,6 +63,9 @@ _PAIRS = (
     (_FEEDS, word_list("given_own"), HIS),
     (word_list("charging_verbs"), word_list("charged_things"), HIS),
     (word_list("before_own_back"), frozenset({"back"}), HIS),
+    (frozenset({"bring", "bringing", "brings", "brought"}), word_list("own_belongings"), HIS),
+    (frozenset({"take", "takes", "taking", "took"}), word_list("taken_by_oneself"), HIS),
+    (frozenset({"treat", "treated", "treating", "treats"}), word_list("treated_things"), HIS),
 )
 # Likewise pairs that the word behind them decides, and words before a participle that it decides.
 _OPEN_PAIRS = ((_WISHES, _PARTICIPLES), (_FEEDS, _BODY), (_LETS, frozenset({"home"})))
@@ -78,8 +83,8 @@ def by_pair(previous: str, following: str) -> int:
         previous: the word before it in lower case.
         following: the word behind it in lower case.
     """
-    if following in _FINITE:
-        return HIM  # "the man beside her got up"
+    if following in _FINITE or following in _CONJUNCTIONS:
+        return HIM  # "the man beside her got up", "sat with her until five"
     if previous in _NAMES and following not in _PERSONS:
         return HIM  # "elected her chairman"
     if previous in _PRESCRIBES and word_class(following) == "open":
@@ -126,21 +131,33 @@ def by_row(previous: str, following: str, second: str) -> int:
     """
     if following in _NUMBERS or following[0].isdigit():
         return _by_amount(previous, following, second)
-    is_open = word_class(second) == "open"
-    if following in _WHEN:
-        return HIS if is_open and second not in _TIMES else UNDECIDED
-    if second in _PERSONS and _may_be("a", following):
-        return UNDECIDED if following in _COMPLEMENTS or following in _ADVERBS else HIS
-    if previous in _FEEDS and following in _BODY and second in ("a", "an"):
-        return HIS  # "gave her hair a brush"
+    answer = _by_noun(previous, following, second)
+    if answer != UNDECIDED:
+        return answer
     if previous in _LETS or (following.endswith("ing") and previous in _CATCHES):
         return _by_verb(previous, following, second)
+    if not following.endswith("ed") and following not in _PARTICIPLES:
+        return UNDECIDED
     if previous in _WISHES:
-        is_done = following in _PARTICIPLES or following.endswith("ed")
+        is_open = word_class(second) == "open"
         ends = not is_open or second in _TIMES or second in _PREDICATE
-        return HIM if is_done and ends else UNDECIDED  # "wants her seen today"
+        return HIM if ends else UNDECIDED  # "wants her seen today"
     is_verb = previous in _BESIDE and second in _OBJECTS and following.endswith("ed")
     return HIM if is_verb else UNDECIDED  # "the man behind her sucked the blood"
+
+
+def _by_noun(previous: str, following: str, second: str) -> int:
+    """Return what a pronoun is before a word that a noun follows or that may be one itself: "her right eye"."""
+    is_open = word_class(second) == "open"
+    if following == "back" and previous in _SENT_BACK:
+        return UNDECIDED if is_open else HIM
+    if following in _WHEN or following == "right":
+        return HIS if is_open and second not in _TIMES else UNDECIDED
+    if second in _PERSONS and _may_be("a", following):
+        is_said = following in _COMPLEMENTS or following in _ADVERBS
+        return UNDECIDED if is_said else HIS
+    is_done = previous in _FEEDS and following in _BODY and second in ("a", "an")
+    return HIS if is_done else UNDECIDED  # "gave her hair a brush"
 
 
 def _by_amount(previous: str, following: str, second: str) -> int:
@@ -177,4 +194,6 @@ def _by_participle(previous: str, following: str, second: str) -> int:
 
 def _may_be(kind: str, word: str) -> bool:
     """Tell whether a word may be a verb ("v"), an adjective ("a") or a noun ("n")."""
+    if kind == "a" and (word in _PREDICATE or ("-" in word and word[-1].isalpha())):
+        return True  # "her well-known friend"
     return word_class(word) == "open" and kind in word_kind(word)
