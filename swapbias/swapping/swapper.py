@@ -34,7 +34,7 @@ from swapbias.swapping.table import (
 )
 
 MODES = ("swap", "neutralise")
-RULES = "12"
+RULES = "13"
 """Version of the rules, raised with any change that changes results."""
 _GENDERED = frozenset(
     {"he", "she", "they", "xe", "ze", "male", "female", "man", "woman", "men", "women", "mother"}
