@@ -100,9 +100,18 @@ def writing(folder: Path, credentialed: bool, *, then: str = "") -> Iterator[Non
         folder: made with its parents where it is not there.
         credentialed: whether credentialed text is written: the folder is marked, and for its user alone.
         then: advice for a second process that finds the folder locked.
+
+    Raises:
+        UsageError: it is a file or a link that leads nowhere, or another process is at work there.
+        OSError: it cannot be written.
     """
     with for_owner_alone(credentialed):
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise UsageError(
+                f"{folder} is, or lies below, a file or a link to nothing. Choose another --out."
+            ) from None
         with locked(folder, then=then):
             if credentialed:
                 mark(folder)

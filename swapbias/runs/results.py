@@ -68,6 +68,8 @@ class Results:
     @property
     def key(self) -> tuple[str, str, str]:
         """Identifies the run among others."""
+        if not self.commit:  # one folder may be named in several ways
+            return str(Path(self.place).resolve()), "", ""
         return self.place, self.name, self.commit
 
     @property

@@ -73,16 +73,20 @@ class Run:
             address: URL of its store, for sentences.
 
         Raises:
-            UsageError: the folder holds something else, or is a file.
+            UsageError: the folder holds something else, is a file or lies below one, or is a link to nothing.
             OSError: it cannot be written.
         """
         if folder.exists() and not folder.is_dir():
             raise UsageError(f"{folder} is a file, expected a folder. Choose another --out.")
+        if folder.is_symlink() and not folder.exists():
+            raise UsageError(f"{folder} is a link to nothing. Choose another --out.")
         if folder.exists() and not all(map(_is_left_over, folder.iterdir())):
             raise UsageError(f"{address or folder} is not empty. Choose another --out.")
         existing = next(
             parent for parent in (folder, *folder.absolute().parents) if parent.exists()
         )
+        if not existing.is_dir():
+            raise UsageError(f"{folder} lies below {existing}, a file. Choose another --out.")
         with tempfile.TemporaryFile(dir=existing):
             pass
 

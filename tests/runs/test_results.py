@@ -9,10 +9,11 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
+from swapbias.errors import UsageError
 from swapbias.findings.terms import AS_PUBLISHED
 from swapbias.measures import Estimate
 from swapbias.models.chat import ChatOptions
-from swapbias.privacy import public_manifest, public_model
+from swapbias.privacy import public_manifest, public_model, writing
 from swapbias.privacy.manifest_redaction import OWN_ENDPOINT, private_strings
 from swapbias.report import render
 from swapbias.runs import (
@@ -505,3 +506,26 @@ def test_manifest_without_settings(tmp_path, manifest, fault):
     (tmp_path / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
     with pytest.raises(ValueError, match=fault):
         Run(tmp_path).manifest()
+
+
+def test_folder_of_several_names(tmp_path):
+    """A run is one run by its whole path, by a path with dots and through a link."""
+    folder = on_disk(tmp_path / "run")
+    (tmp_path / "link").symlink_to(folder)
+    keys = {read_run(path).key for path in (folder, folder / ".." / "run", tmp_path / "link")}
+    assert len(keys) == 1
+    assert read_run(on_disk(tmp_path / "other")).key not in keys
+
+
+@pytest.mark.parametrize("out", ["file", "file/below", "nothing"])
+def test_place_that_is_no_folder(out, tmp_path):
+    """A file, a place below one and a link to nothing are refused before the work starts, and by all that write."""
+    (tmp_path / "file").touch()
+    (tmp_path / "nothing").symlink_to(tmp_path / "gone")
+    with pytest.raises(UsageError, match=r"Choose another --out\.$"):
+        Run.check_new(tmp_path / out)
+    with (
+        pytest.raises(UsageError, match=r"Choose another --out\.$"),
+        writing(tmp_path / out, credentialed=False),
+    ):
+        pass
