@@ -25,7 +25,7 @@ from swapbias.models.model_config import (
 )
 from swapbias.models.model_names import model_name, planned_name
 from swapbias.models.model_pins import files_pin
-from swapbias.models.tokens import refuse_other_tokenizer, tokenizer_pin
+from swapbias.models.tokens import refuse_other_tokenizer, tokenizer_doubt, tokenizer_pin
 from swapbias.models.weight_checks import (
     refuse_hidden_nan,
     refuse_unread_layers,
@@ -124,7 +124,7 @@ def load_model(
                 tokenizer
             )
             tokenizer = own_tokenizer
-    pin |= tokenizer_pin(tokenizer)
+    pin |= tokenizer_pin(tokenizer) | tokenizer_doubt(loaded, tokenizer)
     if options.adapter or options.quantization or options.subfolder:
         pin["base"] = model_name(model)
     if missing:

@@ -13,6 +13,11 @@ _PROBES = (
     "Он врач",
 )
 
+_MARKS = {"bos": ("cls",), "eos": ("sep",), "pad": ()}
+"""Special tokens that configs name, and what tokenizers call them as well."""
+_USUAL_SHARE = 0.96
+"""Models have rows of at most 4 % more tokens than their tokenizers, so that sizes are round numbers."""
+
 
 def tokenizer_reading(tokenizer: Any) -> dict[str, Any]:
     """Return how a tokenizer reads texts: its tokens, its special ones, and what it makes of a few texts.
@@ -91,6 +96,42 @@ def refuse_other_tokenizer(name: str, model: Any, tokenizer: Any) -> None:
             f"Model {name!r} has embeddings of {rows} tokens and its tokenizer knows {words}: "
             "they do not belong together. Add the tokenizer's own files."
         )
+
+
+def tokenizer_doubt(model: Any, tokenizer: Any) -> dict[str, str]:
+    """Say why a tokenizer may be one of another model.
+
+    Args:
+        model: a model of transformers.
+        tokenizer: the tokenizer that the model is read with.
+
+    Returns:
+        ``tokenizer_doubt``, part of a sentence, where the tokenizer has other special tokens than the model's config,
+        two or more and none the same, or knows too few of the model's tokens; empty elsewhere.
+    """
+    rows = token_rows(model)
+    if rows is None:
+        return {}
+    config = model.config.get_text_config()
+    differences: list[str] = []
+    for name, also in _MARKS.items():
+        expected = getattr(config, f"{name}_token_id", None)
+        found_ids = [getattr(tokenizer, f"{mark}_token_id", None) for mark in (name, *also)]
+        ids = [token for token in found_ids if token is not None]
+        if not isinstance(expected, int) or expected >= rows or not ids:
+            continue
+        if expected in ids:
+            differences = []
+            break
+        differences.append(f"{name} {expected}, not {min(ids)}")
+    if len(differences) > 1:
+        return {
+            "tokenizer_doubt": f"its config has other special tokens ({', '.join(differences)})"
+        }
+    words = len(tokenizer)
+    if words < rows * _USUAL_SHARE:
+        return {"tokenizer_doubt": f"it knows {words:,} of {rows:,} tokens"}
+    return {}
 
 
 def _word_count(tokenizer: Any, rows: int) -> int:

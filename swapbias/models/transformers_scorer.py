@@ -22,7 +22,11 @@ from swapbias.models.model_names import read_name
 from swapbias.models.progress import Progress, silent
 from swapbias.models.scorer import Scored, Scorer, not_scored
 from swapbias.models.tokenising import tokens_ahead
-from swapbias.models.tokens import refuse_other_tokenizer, refuse_unknown_tokens
+from swapbias.models.tokens import (
+    refuse_other_tokenizer,
+    refuse_unknown_tokens,
+    tokenizer_doubt,
+)
 from swapbias.models.weight_checks import refuse_hidden_nan
 from swapbias.studies import Prompt, published as paper_numbers
 
@@ -107,7 +111,7 @@ class TransformersScorer(Scorer):
         copied = twin(model)
         refuse_other_tokenizer(model_id, copied, tokenizer)
         refuse_hidden_nan(model_id, copied, tokenizer)
-        pin = model_pins.loaded_pin(model, tokenizer)
+        pin = model_pins.loaded_pin(model, tokenizer) | tokenizer_doubt(copied, tokenizer)
         return cls(copied, tokenizer, model_id=model_id, identity=pin, options=options, **settings)
 
     def inputs(self, prompts: Sequence[Prompt]) -> Sequence[Hashable]:

@@ -71,7 +71,7 @@ def describe_ungraded(items: Mapping[str, pd.DataFrame]) -> Iterator[str]:
 
 
 def describe_other_bases(models: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Say of which adapters the config names another base than the one that they were put on.
+    """Say which adapters are on another base than their config names, and which tokenizers may be another model's.
 
     >>> pin = {"base": "lab/new", "adapter": {"name": "lab/lora", "base": "lab/old"}}
     >>> [*describe_other_bases([pin])]
@@ -81,6 +81,8 @@ def describe_other_bases(models: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         models: the ``models`` of a manifest.
     """
     for pin in models:
+        if doubt := pin.get("tokenizer_doubt"):
+            yield f"The tokenizer of {pin['model_id']} may be that of another model: {doubt}. Check it."
         adapter = pin.get("adapter")
         if not isinstance(adapter, Mapping):
             continue

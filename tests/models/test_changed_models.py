@@ -9,6 +9,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM,
 import swapbias
 from swapbias.errors import UsageError
 from swapbias.models import LoadOptions, load_scorer
+from swapbias.models.tokens import tokenizer_doubt
 from tests import tiny
 
 pytestmark = pytest.mark.filterwarnings(
@@ -157,3 +158,34 @@ def test_run_of_another_model(model, tokenizer, tmp_path, change):
     other = change(model, tokenizer)
     with pytest.raises(UsageError, match="needs another version of the model than there is now"):
         swapbias.audit(model, "gendered_stigma:rq1", tokenizer=other, **where)
+
+
+def marked(**ids):
+    """A tokenizer of 100 words whose special tokens have these ids."""
+    names = {f"{name}_token": f"w{place}" for name, place in ids.items()}
+    tokenizer = tiny.word_level([f"w{place}" for place in range(100)])
+    tokenizer.add_special_tokens(names)
+    return tokenizer
+
+
+OTHER = "its config has other special tokens (bos 0, not 7, eos 2, not 8)"
+
+
+@pytest.mark.parametrize(
+    ("ids", "rows", "doubt"),
+    [
+        ({"bos": 0, "eos": 2, "pad": 1}, 100, None),
+        ({"cls": 7, "sep": 8}, 100, OTHER),
+        ({"cls": 7, "sep": 8, "pad": 1}, 100, None),  # one is the same
+        ({"sep": 8}, 100, None),  # one alone may be another way to end a text
+        ({"bos": 0, "eos": 2}, 104, None),
+        ({"bos": 0, "eos": 2}, 110, "it knows 100 of 110 tokens"),
+    ],
+    ids=["same", "others", "one same", "one other", "rounded", "few"],
+)
+def test_tokenizer_in_doubt(ids, rows, doubt):
+    """A tokenizer is in doubt where all special tokens differ from the config's, or it knows too few."""
+    sizes = {**tiny.SIZES, "bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2}
+    config = AutoConfig.for_model("roberta", vocab_size=rows, **sizes)
+    model = AutoModelForMaskedLM.from_config(config)
+    assert tokenizer_doubt(model, marked(**ids)).get("tokenizer_doubt") == doubt
