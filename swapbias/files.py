@@ -184,7 +184,7 @@ def check_regular(path: Path) -> None:
     """
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise UsageError(
-            f"{path} is a pipe, a socket or a device, expected a file. Write it to a file first."
+            f"{path} is a pipe, a socket or a device, expected a file. Give the path of a file."
         )
 
 
@@ -222,7 +222,9 @@ def whole_file(path: Path) -> Iterator[Path]:
 
     Raises:
         IsADirectoryError: The path has no name of a file, as "." and "/".
+        UsageError: It is a pipe, a socket or a device, which a file would replace.
     """
+    check_regular(path)
     if not path.name:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}{TEMPORARY}")

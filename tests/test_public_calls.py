@@ -1,5 +1,6 @@
 """Arguments of another type than a public function takes: one sentence that names argument and type."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -127,3 +128,13 @@ def test_path_without_a_name(name):
     """A path without the name of a file is a folder, for which nothing is written."""
     with pytest.raises(IsADirectoryError):
         write_whole(Path(name), b"")
+
+
+def test_device_is_not_replaced(tmp_path):
+    """A pipe stays where a file is to be written in its place."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(UsageError, match="pipe is a pipe, a socket or a device"):
+        write_whole(pipe, b"a")
+    assert pipe.is_fifo()
+    assert [*tmp_path.iterdir()] == [pipe]
