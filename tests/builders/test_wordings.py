@@ -78,10 +78,11 @@ WORDS_AND_NAMES = {
 }
 
 
+UNAMBIGUOUS = GENDERED - WORDS_AND_NAMES
+
+
 def gendered(text):
-    return Counter(
-        word for word in re.findall(r"[a-z]+", text.lower()) if word in GENDERED - WORDS_AND_NAMES
-    )
+    return Counter(word for word in re.findall(r"[a-z]+", text.lower()) if word in UNAMBIGUOUS)
 
 
 def test_reworded_sentence_keeps_referent():
