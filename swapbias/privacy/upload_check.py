@@ -26,18 +26,44 @@ Files = Mapping[str, bytes | Path]  # path in the repository -> its content, or 
 SHORTEST_KEY = 8  # of a value in the environment: shorter ones are words
 SHORTEST_PLACE = 4  # of a path or a private string, for the same reason
 _KEY_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
-# Access keys by how they begin: Hugging Face, OpenAI and its like, AWS, GitHub, GitLab, Slack, Google, Groq, xAI,
-# Replicate, NVIDIA; and whatever says of itself that it is one.
-_KEYS = re.compile(
-    rb"\b(hf|api_org)_[A-Za-z0-9]{30,}|\bsk-[A-Za-z0-9_-]{20,}|\bA[KS]IA[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{36}"
-    rb"|\bgithub_pat_\w{30,}|\bglpat-[\w-]{20,}|\bxox[abprs]-[\w-]{10,}|\bAIza[\w-]{35}|\bgsk_[A-Za-z0-9]{30,}"
-    rb"|\bxai-[A-Za-z0-9]{30,}|\br8_[A-Za-z0-9]{30,}|\bnvapi-[\w-]{30,}|-----BEGIN [A-Z ]*PRIVATE KEY-----"
-    rb"|\bBearer\s+[A-Za-z0-9._~+/-]{20,}"
-)
-_CREDENTIALED = re.compile(
-    rb'"credentialed"\s*:\s*(true|"True")|' + re.escape(credentialed.WARNING.strip("*").encode()),
-    re.IGNORECASE,
-)
+_LETTERS_AND_DIGITS = rb"[A-Za-z0-9]{30,}"
+_SLACK = rb"[\w-]{10,}"
+_GITHUB = rb"[A-Za-z0-9]{36}"
+_AWS = rb"[0-9A-Z]{16}\b"
+# Access keys by how they begin, with what follows.
+_KEYS = {
+    b"hf_": _LETTERS_AND_DIGITS,  # Hugging Face
+    b"api_org_": _LETTERS_AND_DIGITS,
+    b"sk-": rb"[A-Za-z0-9_-]{20,}",  # OpenAI and its like
+    b"AKIA": _AWS,
+    b"ASIA": _AWS,
+    b"ghp_": _GITHUB,
+    b"gho_": _GITHUB,
+    b"ghu_": _GITHUB,
+    b"ghs_": _GITHUB,
+    b"ghr_": _GITHUB,
+    b"github_pat_": rb"\w{30,}",
+    b"glpat-": rb"[\w-]{20,}",  # GitLab
+    b"xoxa-": _SLACK,
+    b"xoxb-": _SLACK,
+    b"xoxp-": _SLACK,
+    b"xoxr-": _SLACK,
+    b"xoxs-": _SLACK,
+    b"AIza": rb"[\w-]{35}",  # Google
+    b"gsk_": _LETTERS_AND_DIGITS,  # Groq
+    b"xai-": _LETTERS_AND_DIGITS,
+    b"r8_": _LETTERS_AND_DIGITS,  # Replicate
+    b"nvapi-": rb"[\w-]{30,}",  # NVIDIA
+    b"Bearer": rb"\s+[A-Za-z0-9._~+/-]{20,}",
+}
+# The beginning comes first, and then that it begins a word: so the search skips to it.
+_KEY_PATTERNS = {
+    beginning: re.compile(beginning + rb"(?<!\w" + beginning + rb")" + following)
+    for beginning, following in _KEYS.items()
+}
+_PRIVATE_KEY = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----")
+_CREDENTIALED = re.compile(rb'"credentialed"\s*:\s*(true|"true")')  # in lower case
+_WARNING = credentialed.WARNING.strip("*").encode().lower()
 _EMBEDDED = re.compile(rb"data:([\w/+.-]+);base64,([A-Za-z0-9+/=]+)")
 
 
@@ -88,12 +114,13 @@ def _refused_texts(never: Iterable[str]) -> dict[bytes, str]:
 
 def _check_piece(path: str, piece: bytes, refused: Mapping[bytes, str]) -> None:
     """Refuse, with a UsageError, a piece of a file that holds something private."""
-    if _CREDENTIALED.search(piece):
+    lower = piece.lower()
+    if _WARNING in lower or _CREDENTIALED.search(lower):
         raise UsageError(
             f"{path} contains or comes from credentialed clinical data: nothing was published. "
             "Keep it on this machine."
         )
-    if _KEYS.search(piece):
+    if _has_key(piece):
         raise UsageError(
             f"{path} contains what looks like an access key: nothing was published. "
             "Take it out, and revoke the key."
@@ -101,6 +128,13 @@ def _check_piece(path: str, piece: bytes, refused: Mapping[bytes, str]) -> None:
     for form, sentence in refused.items():
         if form in piece:
             raise UsageError(f"{path} {sentence}")
+
+
+def _has_key(piece: bytes) -> bool:
+    """Tell whether a piece of a file holds what looks like an access key."""
+    return bool(_PRIVATE_KEY.search(piece)) or any(
+        beginning in piece and pattern.search(piece) for beginning, pattern in _KEY_PATTERNS.items()
+    )
 
 
 def _encoded_forms(text: str) -> set[bytes]:

@@ -82,6 +82,9 @@ COLUMNS = {
 KEYS = [
     "hf_" + "a1B2" * 9, "api_org_" + "aB" * 17, "github_pat_" + "a1_B" * 10, "glpat-" + "a1B2" * 5,
     "gsk_" + "a1B2" * 10, "xai-" + "a1B2" * 10, "ASIA" + "A1B2" * 4, "nvapi-" + "a1-B" * 10,
+    "sk-" + "a1-B" * 5, "AKIA" + "A1B2" * 4, *(f"gh{kind}_" + "a1B2" * 9 for kind in "pousr"),
+    *(f"xox{kind}-" + "a1-B" * 3 for kind in "abprs"), "AIza" + "a1_-B" * 7, "r8_" + "a1B2" * 10,
+    "Bearer  " + "a1~B" * 5, "Bearer\n" + "a1+/" * 5,
 ]  # fmt: skip
 NOTE = {"note": "x" * 500 + f" {KEY}"}
 NUMBERS = pa.field("n", pa.int64())
@@ -97,6 +100,7 @@ REFUSED = [
     ("a.parquet", written(pa.table({"n": [1]}, pa.schema([NUMBERS], NOTE))), AS_KEY),
     ("a.parquet", written(pa.table({"n": [1]}, pa.schema([NUMBERS.with_metadata(NOTE)]))), AS_KEY),
     *(("a.txt", f"x {key} y".encode(), AS_KEY) for key in KEYS),
+    ("a.txt", b"x\n-----BEGIN RSA PRIVATE KEY-----\ny", AS_KEY),
     ("a.txt", json.dumps({"a": SECRET}).encode(), AS_SECRET),
     ("a.txt", b"gr\xc3\xbc&quot;n &amp; blau", AS_SECRET),
     ("a.txt", b"?k=gr%C3%BC%22n%20%26%20blau", AS_SECRET),
@@ -124,6 +128,14 @@ def test_refused_files(name, content, sentence, monkeypatch):
     monkeypatch.setenv("MY_SECRET", SECRET)
     with pytest.raises((UsageError, ValueError), match=sentence):
         check({name: content})
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_words_that_end_like_keys(key):
+    """What begins as a key does in the middle of a word is none, and neither is a key cut short."""
+    check({"a.txt": f"ta{key} {key[:12]}".encode()})
+    with pytest.raises(UsageError, match=AS_KEY):
+        check({"a.txt": f"ta{key} {key}".encode()})
 
 
 def test_marked_folder(tmp_path):
