@@ -5,8 +5,9 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import wraps
+from functools import cache, wraps
 from inspect import Parameter, Signature, formatannotation, signature
+from itertools import chain
 from threading import Event
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
@@ -20,6 +21,7 @@ _RESUME = re.compile(r"swapbias audit --resume (\S*[^\s.,;])")
 _ARGUMENTS = {"study": "studies"}  # whose names differ from those of their options
 # What Python raises for a value of a type that code does not expect.
 _TYPE_FAULTS = (TypeError, AttributeError, LookupError)
+_OF_ANY_NUMBER = (Parameter.VAR_KEYWORD, Parameter.VAR_POSITIONAL)
 
 
 class _Type(NamedTuple):
@@ -100,12 +102,27 @@ def public_call(function: Callable[_P, _R]) -> Callable[_P, _R]:
     takes_others = any(part.kind is part.VAR_KEYWORD for part in parameters.values())
     names = [name for name in parameters if name not in ("self", "cls")]
 
+    @cache
+    def scalar_types() -> Mapping[str, Sequence[str]]:
+        """Return the types of arguments that are texts, numbers, True or False."""
+        return {
+            part.name: types
+            for part in parameters.values()
+            if part.kind not in _OF_ANY_NUMBER and (types := _types_of(part.annotation))
+            if {*types} <= {"str", *_SCALARS}
+        }
+
     @wraps(function)
     def call(*positional: _P.args, **arguments: _P.kwargs) -> _R:
         for name in arguments:
             if name not in names and not takes_others:
                 raise ArgumentError(unknown_argument(function.__qualname__, name, names))
-        if not takes_others:
+        by_place = zip(parameters, positional, strict=False)
+        types = scalar_types()
+        if not takes_others and any(
+            name in types and not _is_of(value, types[name])
+            for name, value in chain(by_place, arguments.items())
+        ):
             _check_types(called, positional, arguments, beforehand=True)
         with arguments_named():
             try:
@@ -145,8 +162,7 @@ def _check_types(
         return
     for name, value in bound.items():
         parameter = called.parameters[name]
-        is_of_any_number = parameter.kind in (Parameter.VAR_KEYWORD, Parameter.VAR_POSITIONAL)
-        if is_of_any_number or value is parameter.default:
+        if parameter.kind in _OF_ANY_NUMBER or value is parameter.default:
             continue
         types = _types_of(parameter.annotation)
         if not types or _is_of(value, types) or (beforehand and _may_be_taken(value, types)):
@@ -186,8 +202,10 @@ def _in_words(types: Sequence[str]) -> str:
 
 def _is_of(value: Any, types: Sequence[str]) -> bool:
     """Tell whether a value is of one of these types, of others by the names of its classes."""
+    if any(key in _TYPES and _TYPES[key].takes(value) for key in types):
+        return True
     classes = {kind.__name__ for kind in type(value).__mro__}
-    return any(_TYPES[key].takes(value) if key in _TYPES else key in classes for key in types)
+    return any(key in classes for key in types if key not in _TYPES)
 
 
 def unknown_argument(function: str, name: str, names: Sequence[str], all_names: str = "") -> str:
