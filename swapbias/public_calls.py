@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from inspect import Parameter, Signature, formatannotation, signature
 from itertools import chain
 from threading import Event
@@ -102,27 +102,15 @@ def public_call(function: Callable[_P, _R]) -> Callable[_P, _R]:
     takes_others = any(part.kind is part.VAR_KEYWORD for part in parameters.values())
     names = [name for name in parameters if name not in ("self", "cls")]
 
-    @cache
-    def scalar_types() -> Mapping[str, Sequence[str]]:
-        """Return the types of arguments that are texts, numbers, True or False."""
-        return {
-            part.name: types
-            for part in parameters.values()
-            if part.kind not in _OF_ANY_NUMBER and (types := _types_of(part.annotation))
-            if {*types} <= {"str", *_SCALARS}
-        }
+    types = cache(partial(_scalar_types, parameters))
 
     @wraps(function)
     def call(*positional: _P.args, **arguments: _P.kwargs) -> _R:
         for name in arguments:
             if name not in names and not takes_others:
                 raise ArgumentError(unknown_argument(function.__qualname__, name, names))
-        by_place = zip(parameters, positional, strict=False)
-        types = scalar_types()
-        if not takes_others and any(
-            name in types and not _is_of(value, types[name])
-            for name, value in chain(by_place, arguments.items())
-        ):
+        all_arguments = chain(zip(parameters, positional, strict=False), arguments.items())
+        if not takes_others and not _are_of(all_arguments, types()):
             _check_types(called, positional, arguments, beforehand=True)
         with arguments_named():
             try:
@@ -133,6 +121,25 @@ def public_call(function: Callable[_P, _R]) -> Callable[_P, _R]:
                 raise
 
     return call
+
+
+def _scalar_types(parameters: Mapping[str, Parameter]) -> dict[str, list[str]]:
+    """Return the types of those parameters that are texts, numbers, True or False."""
+    types = {
+        part.name: _types_of(part.annotation)
+        for part in parameters.values()
+        if part.kind not in _OF_ANY_NUMBER
+    }
+    return {
+        name: allowed
+        for name, allowed in types.items()
+        if allowed and {*allowed} <= {"str", *_SCALARS}
+    }
+
+
+def _are_of(arguments: Iterable[tuple[str, Any]], types: Mapping[str, Sequence[str]]) -> bool:
+    """Tell whether all arguments whose types are listed are of these."""
+    return all(_is_of(value, types[name]) for name, value in arguments if name in types)
 
 
 def _check_types(
