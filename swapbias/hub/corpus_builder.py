@@ -16,10 +16,9 @@ import pyarrow as pa
 from datasets import ArrowBasedBuilder, DatasetInfo
 from datasets.exceptions import DatasetGenerationError
 from datasets.splits import SplitGenerator
-from pydantic_core import to_json
 
 from swapbias.errors import UsageError, listed
-from swapbias.files import CREDENTIALED, OWNER_FOLDER, cache_dir as own_cache_dir
+from swapbias.files import CREDENTIALED, OWNER_FOLDER, cache_dir as own_cache_dir, json_bytes
 from swapbias.hub.cards import CARD
 from swapbias.hub.dataset_card import citation
 from swapbias.hub.licences import OTHER_LICENCE, licences
@@ -141,8 +140,7 @@ class CorpusBuilder(ArrowBasedBuilder):  # type: ignore[misc]
             return _sha256([*depends, config.content_key()])
         self._rows = tuple(config_rows(self.corpus, config.name))
         batches = (self._rows[at : at + _GROUP] for at in range(0, len(self._rows), _GROUP))
-        # The library json takes four times as long.
-        return _sha256([*depends, *(to_json(batch).decode() for batch in batches)])
+        return _sha256([*depends, *(json_bytes(batch).decode() for batch in batches)])
 
     def _info(self) -> DatasetInfo:
         corpus, config = self.corpus, self.corpus_config
