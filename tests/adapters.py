@@ -65,6 +65,7 @@ def use(monkeypatch):
     """Let this stand for peft in a test; transformers, which looks once, learns what is really installed."""
     if is_peft_available():
         monkeypatch.setattr("peft.PeftModel", PeftModel)
+        monkeypatch.setattr("peft.load_peft_weights", load_peft_weights)
         return
     peft = ModuleType("peft")
     peft.PeftModel = PeftModel
