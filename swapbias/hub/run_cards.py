@@ -194,6 +194,7 @@ def _read_as(manifest: Mapping[str, Any], audited: str) -> dict[str, Any]:
         "adapter": adapter.get("name"),
         "base": pin.get("base") or audited,
         "other_base": " ".join(score_notes.describe_other_bases([pin])),
+        "doubtful_tokenizer": " ".join(score_notes.describe_doubtful_tokenizers([pin])),
         "dtype": "" if dtype == "float32" else dtype,
         "positive_label": ", ".join(label) if isinstance(label, list | tuple) else label,
     }

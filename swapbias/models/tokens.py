@@ -113,18 +113,17 @@ def tokenizer_doubt(model: Any, tokenizer: Any) -> dict[str, str]:
     if rows is None:
         return {}
     config = model.config.get_text_config()
-    differences: list[str] = []
-    for name, also in _MARKS.items():
-        expected = getattr(config, f"{name}_token_id", None)
-        found_ids = [getattr(tokenizer, f"{mark}_token_id", None) for mark in (name, *also)]
-        ids = [token for token in found_ids if token is not None]
-        if not isinstance(expected, int) or expected >= rows or not ids:
-            continue
-        if expected in ids:
-            differences = []
-            break
-        differences.append(f"{name} {expected}, not {min(ids)}")
-    if len(differences) > 1:
+    expected_ids = {name: getattr(config, f"{name}_token_id", None) for name in _MARKS}
+    ids_read = {name: _mark_ids(tokenizer, name) for name in _MARKS}
+    compared = [
+        name
+        for name, expected in expected_ids.items()
+        if isinstance(expected, int) and expected < rows and ids_read[name]
+    ]
+    if len(compared) > 1 and all(expected_ids[name] not in ids_read[name] for name in compared):
+        differences = [
+            f"{name} {expected_ids[name]}, not {min(ids_read[name])}" for name in compared
+        ]
         return {
             "tokenizer_doubt": f"its config has other special tokens ({', '.join(differences)})"
         }
@@ -132,6 +131,12 @@ def tokenizer_doubt(model: Any, tokenizer: Any) -> dict[str, str]:
     if words < rows * _USUAL_SHARE:
         return {"tokenizer_doubt": f"it knows {words:,} of {rows:,} tokens"}
     return {}
+
+
+def _mark_ids(tokenizer: Any, name: str) -> list[int]:
+    """Return the numbers of the tokens that a tokenizer has for a special token of configs."""
+    ids = [getattr(tokenizer, f"{mark}_token_id", None) for mark in (name, *_MARKS[name])]
+    return [token for token in ids if token is not None]
 
 
 def _word_count(tokenizer: Any, rows: int) -> int:

@@ -26,6 +26,8 @@ EXAMPLES = 4
 """Pairs shown at each end."""
 MOST_BYTES = 20_000_000
 """Most bytes of compressed scored prompts in one page."""
+TemplateTexts = Mapping[tuple[str, str], Mapping[str, str]]
+"""By study and experiment what is shown for each template."""
 _FIELDS = ("model_id", "construct", "label", "condition", "template", "wording")  # of the search
 _MOST_TOKENS = 8  # of a prompt
 _WORD_OR_MASK = re.compile(r"(<mask>|\[MASK\]|\w+)")
@@ -120,10 +122,6 @@ def mark_differences(texts: Sequence[str]) -> list[Markup]:
             pieces.append(tag.format(mark_unseen(piece)))
         marked.append(Markup("").join(pieces))
     return marked
-
-
-TemplateTexts = Mapping[tuple[str, str], Mapping[str, str]]
-"""By study and experiment what is shown for each template."""
 
 
 def template_texts(items: Mapping[str, pd.DataFrame]) -> TemplateTexts:

@@ -24,7 +24,7 @@ def texts_of_templates(rows: pd.DataFrame) -> dict[str, str]:
         return {}
     texts = {}
     for template, part in rows[rows["group"] != PLACEBO].groupby("template", sort=False):
-        shared = shared_words(part["text"].unique())
+        shared = shared_words(part["text"].unique().tolist())
         if shared:
             texts[str(template)] = shared
     return texts
@@ -44,7 +44,7 @@ def shared_words(texts: Sequence[str]) -> str:
     Args:
         texts: texts of one template.
     """
-    if not len(texts):
+    if not texts:
         return ""
     step = max(1, len(texts) // _SAMPLED_TEXTS)
     sampled = [_PIECE.findall(_without_roles(text)) for text in texts[::step]]

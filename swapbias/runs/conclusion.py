@@ -18,6 +18,7 @@ from swapbias.runs.manifest_entries import now
 from swapbias.runs.results import EXPLAINED, Items, Results, write_results
 from swapbias.runs.run import SCORES, SHA256
 from swapbias.runs.score_notes import (
+    describe_doubtful_tokenizers,
     describe_other_bases,
     describe_outside,
     describe_repeated,
@@ -76,6 +77,7 @@ def _note_scores(scoring: Scoring, scored_tasks: Sequence[ScoredTask]) -> None:
         "repeats": repeated,
         "same_inputs": list(describe_same_inputs(items)),
         "other_bases": list(describe_other_bases(scoring.manifest["models"])),
+        "doubtful_tokenizers": list(describe_doubtful_tokenizers(scoring.manifest["models"])),
     }
     for sentence in chain.from_iterable(notes.values()):
         scoring.say(sentence)

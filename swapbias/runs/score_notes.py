@@ -71,7 +71,7 @@ def describe_ungraded(items: Mapping[str, pd.DataFrame]) -> Iterator[str]:
 
 
 def describe_other_bases(models: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Say which adapters are on another base than their config names, and which tokenizers may be another model's.
+    """Say of which adapters the config names another base than the one that they were put on.
 
     >>> pin = {"base": "lab/new", "adapter": {"name": "lab/lora", "base": "lab/old"}}
     >>> [*describe_other_bases([pin])]
@@ -81,8 +81,6 @@ def describe_other_bases(models: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         models: the ``models`` of a manifest.
     """
     for pin in models:
-        if doubt := pin.get("tokenizer_doubt"):
-            yield f"The tokenizer of {pin['model_id']} may be that of another model: {doubt}. Check it."
         adapter = pin.get("adapter")
         if not isinstance(adapter, Mapping):
             continue
@@ -91,6 +89,21 @@ def describe_other_bases(models: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         # A folder is named after its last part.
         if declared and base not in (declared, declared.rpartition("/")[2]):
             yield f"The adapter {adapter['name']} is of {declared} by its config, and was put on {base}."
+
+
+def describe_doubtful_tokenizers(models: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Say which tokenizers may be those of another model, and why.
+
+    >>> pin = {"model_id": "lab/new", "tokenizer_doubt": "it knows 100 of 110 tokens"}
+    >>> [*describe_doubtful_tokenizers([pin])]
+    ['The tokenizer of lab/new may be that of another model: it knows 100 of 110 tokens. Check it.']
+
+    Args:
+        models: the ``models`` of a manifest.
+    """
+    for pin in models:
+        if doubt := pin.get("tokenizer_doubt"):
+            yield f"The tokenizer of {pin['model_id']} may be that of another model: {doubt}. Check it."
 
 
 def describe_outside(items: Mapping[str, pd.DataFrame]) -> Iterator[str]:

@@ -14,7 +14,7 @@ _BARE = re.compile(
 )  # a key without quotes, or several with dots
 # The beginning of a value that may go on in the next line: of a list, a table or a long text.
 _OPEN = re.compile(r"""\s*(?:\[|\{|\"{3}|'{3})""")
-_LONG_TEXT = re.compile(r"""\"{3}|'{3}""")  # the beginning of a text that may
+_LONG_TEXT = re.compile(r"""\"{3}|'{3}""")  # the beginning of a text of several lines
 _TEXT = re.compile(r"""\"(?:[^"\\]|\\.)*"|'[^']*'""")
 _KEY = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|[\w-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[\w-]+))*)\s*=""")
 

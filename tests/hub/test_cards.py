@@ -315,6 +315,16 @@ def test_command_for_a_chat_model():
     assert "swapbias audit MODEL --study gendered_stigma\n```" in text
 
 
+def test_tokenizer_in_doubt():
+    """A card says so before its numbers where the tokenizer may be another model's, and names no adapter."""
+    pin = {"model_id": FINDINGS[0].model_id, "tokenizer_doubt": "it knows 1 of 9 tokens"}
+    text = part(manifest=MANIFEST | {"models": [pin]})
+    title = "**Perhaps not its own tokenizer:**"
+    assert f"{title} The tokenizer of {pin['model_id']} may be that of another model" in text
+    assert "base" not in text.partition("|")[0]
+    assert title not in part()
+
+
 def test_findings_of_one_model():
     """Findings of two models, or without a comparison, make no section."""
     with pytest.raises(ValueError, match="Findings of 2 models"):

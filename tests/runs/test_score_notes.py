@@ -3,7 +3,11 @@
 import pandas as pd
 import pytest
 
-from swapbias.runs.score_notes import describe_other_bases, describe_outside
+from swapbias.runs.score_notes import (
+    describe_doubtful_tokenizers,
+    describe_other_bases,
+    describe_outside,
+)
 
 
 @pytest.mark.parametrize(
@@ -36,3 +40,12 @@ def test_adapter_of_another_base(declared, base, is_told):
     ]
     sentence = f"The adapter lora is of {declared} by its config, and was put on {base}."
     assert list(describe_other_bases(models)) == [sentence] * is_told
+
+
+def test_doubtful_tokenizer_is_no_other_base():
+    """A tokenizer in doubt is told as such, and not as an adapter on another base."""
+    models = [{"model_id": "m", "tokenizer_doubt": "it knows 1 of 9 tokens"}, {"model_id": "n"}]
+    assert list(describe_other_bases(models)) == []
+    assert list(describe_doubtful_tokenizers(models)) == [
+        "The tokenizer of m may be that of another model: it knows 1 of 9 tokens. Check it."
+    ]
